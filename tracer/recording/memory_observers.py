@@ -5,28 +5,34 @@ A call that neither writes nor allocates costs one truth test while no storage i
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.facts.fact import Args, Kwargs
-from tracer.names import Overlap
+from tracer.names import Overlap, Phase
 from tracer.ops import packet_of, row_of
 from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Caller, Interest, Observer
 from tracer.recording.origin.modules import Origin
-from tracer.recording.origin.sites import spell
-from tracer.recording.patching import WatchedFunction, Watchers
+from tracer.recording.origin.sites import Sites, spell
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
+from tracer.recording.process.children import is_loader_worker
 from tracer.recording.storage.accesses import READS, argument_at
 from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
 from tracer.recording.storage.overlaps import has_parameters_twice, overlaps_of, shared_entry, writes_over_itself
 from tracer.recording.storage.registry import ESCAPES, MAKES, NumbersTable, Role, StorageRegistry, StorageTable
 from tracer.recording.storage.unwritten import FreshMemory, UnwrittenMemory
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.torch_private import seams
+from tracer.recording.torch_private.seams import version_of
 from tracer.trace.records import Allocation, OverlapWrite, UnwrittenRead
 
 _Tensor = torch.Tensor
@@ -35,7 +41,7 @@ _Parameter = torch.nn.Parameter
 _PLAIN = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device})
 #: What lists of tensors hold: collectives take lists of lists.
 _IN_LISTS = (_Tensor, type(None), list, tuple)
-_identify = storages.storage_id_of_strided
+_identify = seams.storage_id_of_strided
 _is_contiguous = torch.Tensor.is_contiguous
 
 
@@ -166,7 +172,7 @@ class GrowthObserver(Observer):
     def before(self, info: OverloadInfo, counter: Any, asked: Any, args: Any, kwargs: Any) -> tuple[Any, int]:
         """The tensor, and the bytes of its storage."""
         tensor = info.primary(args, kwargs)
-        return tensor, storages.storage_bytes(tensor) if storages.storage_id(tensor) else 0
+        return tensor, seams.storage_bytes(tensor) if seams.storage_id(tensor) else 0
 
     def after(
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Caller
@@ -258,7 +264,7 @@ class MemoryObserver(Observer):
 
     def fail(self, args: Args) -> None:
         """Gives up. A sparse tensor has no storage; anything else is unforeseen, and silence is better than a guess."""
-        if not any(isinstance(value, _Tensor) and not storages.storage_id(value) for value in args):
+        if not any(isinstance(value, _Tensor) and not seams.storage_id(value) for value in args):
             self.failures += 1
         self.unwritten.give_up_all()
 
@@ -385,9 +391,9 @@ class CopiesInFlight(Observer):
         crosses = bool(live) and any(len(set(_on_device(*pair))) == 2 for pair in pairs)
         # A device makes its copies from and to the host one after the other.
         for tensor, role in info.access.tensors(args, kwargs) if live and not crosses else ():
-            entry = live.get(storages.storage_id(tensor))
+            entry = live.get(seams.storage_id(tensor))
             if entry is not None and (role == READS) is (entry[2] is Overlap.COPIED_INTO) and entry[1] is not counter:
-                self._table.used(storages.storage_id(tensor))
+                self._table.used(seams.storage_id(tensor))
         if pairs:
             if argument_at(info.access.non_blocking or 0, "non_blocking", args, kwargs):
                 for source, copy in pairs:
@@ -395,13 +401,13 @@ class CopiesInFlight(Observer):
             elif crosses:
                 self.waited()
         elif row_of(packet_of(info.name)).detaches and args[0].requires_grad and not args[0].is_leaf:
-            self._computed.enter(args[0], storages.storage_id(args[0]), True)
+            self._computed.enter(args[0], seams.storage_id(args[0]), True)
         elif live and _hands_over(info, args, kwargs) and (_on_device(args[0]) or [self._is_computed(args[0])])[0]:
             self.waited()
 
     def _is_computed(self, tensor: torch.Tensor) -> bool:
         """Return whether it came of a graph: recorded on a CPU, that stands for lying on a device."""
-        return tensor.requires_grad or storages.storage_id(tensor) in self._computed.live
+        return tensor.requires_grad or seams.storage_id(tensor) in self._computed.live
 
     def _begins(self, op: str, counter: CallCounter, source: torch.Tensor, result: torch.Tensor) -> None:
         to_host, stays = _on_device(source, result) or [self._is_computed(source), not self._is_computed(source)]
@@ -412,7 +418,7 @@ class CopiesInFlight(Observer):
             self._follows = True
             self.on_first()
         device = fact_readers.device_word((source if to_host else result).device)
-        self._table.enter(host, storages.storage_id(host), (op, counter, kind, device))
+        self._table.enter(host, seams.storage_id(host), (op, counter, kind, device))
 
 
 def _copied(info: OverloadInfo, args: Args, result: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -425,7 +431,7 @@ def _copied(info: OverloadInfo, args: Args, result: Any) -> list[tuple[torch.Ten
 
 def _on_device(*tensors: torch.Tensor) -> list[bool]:
     """Which of them lie on a device; empty where nobody tells: all are said to lie on the CPU, which may be a GPU."""
-    claims = [storages.claimed_place(tensor) or "" for tensor in tensors]
+    claims = [seams.claimed_place(tensor) or "" for tensor in tensors]
     # A fake tensor of which nothing is known lies where the other does: `x.device` is the CPU wherever `x` lies.
     places = [claim or max(claims) or tensor.device.type for claim, tensor in zip(claims, tensors, strict=True)]
     is_told = torch.cuda.is_initialized() or any(place != "cpu" for place in places)
@@ -441,7 +447,7 @@ def _hands_over(info: OverloadInfo, args: Args, kwargs: Kwargs) -> bool:
 
 def _may_be_pinned(tensor: torch.Tensor) -> bool:
     """Return whether ``tensor`` lies in pinned memory; without a device, real or claimed, nobody knows."""
-    if (place := storages.claimed_place(tensor)) is not None:
+    if (place := seams.claimed_place(tensor)) is not None:
         return place == "pinned"
     return not torch.cuda.is_initialized() or seams.is_fake(type(tensor)) or tensor.is_pinned()
 
@@ -449,3 +455,98 @@ def _may_be_pinned(tensor: torch.Tensor) -> bool:
 WAITS: Watchers[CopiesInFlight] = Watchers(
     lambda: [WatchedFunction([holder], after=lambda copies, call: copies.waited()) for holder in seams.waits_for_cuda()]
 )
+
+
+class SharedParameters:
+    """Those of one recording."""
+
+    def __init__(self, sites: Sites) -> None:
+        self._sites = sites
+        self._shared: Any = WeakIdKeyDictionary()
+        """For each, the function and line that share it, and its state as a process started."""
+        self._processes: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._are_several = False
+        self._stepped: Any = WeakIdKeyDictionary()
+        """Those that this process stepped itself while another one ran."""
+        self._changed: Counter[tuple[str, str]] = Counter()
+
+    def start(self) -> None:
+        """Begin to watch."""
+        _SHARING.add(self)
+
+    def stop(self) -> None:
+        """Stop watching."""
+        self.look()
+        _SHARING.discard(self)
+
+    def process_starts(self, call: WatchedCall) -> None:
+        """A process of ``multiprocessing`` is about to start."""
+        process = call.first
+        if not is_loader_worker(process):
+            self._are_several = self._is_beside_others()
+            self._processes.add(process)
+            self.shares((*process._args, *process._kwargs.values()), "Process.start", call)
+            for tensor, (shared_by, state) in list(self._shared.items()):
+                if state is None or state[0] != version_of(tensor):
+                    self._shared[tensor] = shared_by, _state(tensor)
+
+    def shares(self, values: Iterable[Any], op: str, call: WatchedCall) -> None:
+        """``op`` hands ``values`` to other processes: parameters, modules, lists of them."""
+        for value in values:
+            if isinstance(value, (list, tuple)):
+                self.shares(value, op, call)
+            elif isinstance(value, torch.nn.Module):
+                self.shares(tuple(value.parameters()), op, call)
+            elif isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
+                self._shared.setdefault(value, ((op, self._sites.location(call.frame)), None))
+
+    def _is_beside_others(self) -> bool:
+        return any(not wait([other.sentinel], 0) for other in self._processes if other._popen is not None)
+
+    def step_begins(self, optimizer: Any) -> None:
+        """This process changes its parameters too: what others changed since it last did is noted."""
+        if self._processes and self._is_beside_others():
+            for tensor in chain.from_iterable(group["params"] for group in optimizer.param_groups):
+                if tensor in self._shared:
+                    self._stepped[tensor] = True
+            self.look()
+
+    def step_ended(self) -> None:
+        """What this process wrote is no other's change."""
+        for tensor in list(self._stepped):
+            if tensor in self._shared:
+                self._shared[tensor] = self._shared[tensor][0], _state(tensor)
+
+    def look(self) -> None:
+        """A process was waited for: notes what it and another one changed meanwhile."""
+        for tensor, (shared_by, state) in list(self._shared.items()):
+            if not self._are_several and tensor not in self._stepped:
+                continue
+            if state is not None and state[0] == version_of(tensor) and state != _state(tensor):
+                self._changed[shared_by] += 1
+                del self._shared[tensor]
+
+    def listed(self) -> Iterator[OverlapWrite]:
+        """A write a line that shares; ``count`` is the number of parameters."""
+        for (op, location), count in self._changed.items():
+            where: dict[str, Any] = {"phase": Phase.OTHER, "location": location, "device": "cpu"}
+            yield OverlapWrite(op=op, kind=Overlap.SHARED, count=count, **where)
+
+
+def _state(tensor: torch.Tensor) -> tuple[int, int | None]:
+    from tracer.recording.values.digests import digest
+
+    return version_of(tensor), digest(tensor)
+
+
+def _watched() -> Iterator[WatchedFunction]:
+    processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
+    name = "share_memory_"
+    yield WatchedFunction(
+        [(torch.Tensor, name)], after=lambda seen, call: seen.shares((call.first,), f"Tensor.{name}", call)
+    )
+    yield WatchedFunction([(processes, "start")], before=SharedParameters.process_starts)
+    yield WatchedFunction([(processes, "join")], after=lambda seen, call: seen.look())
+
+
+_SHARING: Watchers[SharedParameters] = Watchers(_watched)

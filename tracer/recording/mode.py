@@ -20,14 +20,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tracer.facts.fact import Args, Kwargs
 from tracer.names import Phase
 from tracer.recording.calls import fact_readers as facts
-from tracer.recording.calls.argument_forms import form_of
+from tracer.recording.calls.fact_readers import form_of
 from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Caller, Observer, Wanted, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import IMPORTING, OUTSIDE, ModuleSettings
 from tracer.recording.origin.sites import WRAPPER
-from tracer.recording.torch_private import kernels, seams, storages
+from tracer.recording.torch_private import seams
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident
@@ -288,7 +288,7 @@ class RecordingMode(TorchDispatchMode):
             return self._composite(info, func, raw, asked, args, kwargs, frame)
         if tensor is None and info.makes_tensors:
             return self._made_of_nothing(info, func, asked, args, kwargs, frame)
-        devices = storages.claimed_devices(map(itemgetter(0), info.access.tensors(args, kwargs))) if is_fake else ()
+        devices = seams.claimed_devices(map(itemgetter(0), info.access.tensors(args, kwargs))) if is_fake else ()
         self.lies_on_device = self.lies_on_device or "cuda" in devices
         counter = self._record(info, raw, asked, frame, tensor, ON_HOST if devices == {"cpu"} else None)
         counter.is_fake = is_fake
@@ -299,17 +299,17 @@ class RecordingMode(TorchDispatchMode):
                 if observer.reads_data:
                     observer.not_computed(info, counter)
             observers = [observer for observer in observers if not observer.reads_data]
-            calls_kernel = kernels.is_made_of_ops(func) and seams.dispatch_mode_count() == seams.answers_reads()
+            calls_kernel = seams.is_made_of_ops(func) and seams.dispatch_mode_count() == seams.answers_reads()
         else:
             calls_kernel = seams.dispatch_mode_count() == 0
         if info.lacks_autograd and tensor is not None and calls_kernel:
-            key = kernels.kernel_of(func, tensor)
+            key = seams.kernel_of(func, tensor)
             if key is not None and (info.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
                 self._storages.opaque(info, args, kwargs)
 
                 def kernel(*args: Any, **kwargs: Any) -> Any:
                     with self:
-                        return kernels.call_kernel(func, key, args, kwargs)
+                        return seams.call_kernel(func, key, args, kwargs)
 
                 return self._observed(observers, kernel, info, counter, asked, args, kwargs, frame)
         return self._observed(observers, func, info, counter, asked, args, kwargs, frame)
@@ -374,7 +374,7 @@ class RecordingMode(TorchDispatchMode):
             counter = self._record(info, raw, asked, frame, None, ("body_recorded", True))
             self._note_form(counter, args, kwargs)
             with self:
-                return kernels.call_composite(func, args, kwargs)
+                return seams.call_composite(func, args, kwargs)
         counter = self._record(info, raw, asked, frame, None)
         self._note_form(counter, args, kwargs)
         self._storages.opaque(info, args, kwargs)

@@ -13,10 +13,10 @@ import torch
 
 from tracer.recording import launched
 from tracer.recording.blind_spots import BlindSpots
-from tracer.recording.call_record import CallRecord, drawn_by
+from tracer.recording.call_record import CallRecord, RecordingState, drawn_by, rank_and_world_size
 from tracer.recording.compiled.executions import RUNS
 from tracer.recording.compiled.hiding import leave_to_python
-from tracer.recording.memory_observers import StorageObservers
+from tracer.recording.memory_observers import SharedParameters, StorageObservers
 from tracer.recording.mode import RecordingMode
 from tracer.recording.observers import Observer
 from tracer.recording.options import RecordOptions
@@ -28,8 +28,6 @@ from tracer.recording.process import environment as process
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.host_generators import HOST, GeneratorRecord
-from tracer.recording.recording_state import RecordingState, rank_and_world_size
-from tracer.recording.shared_parameters import SharedParameters
 from tracer.recording.torch_private import seams
 from tracer.trace.file import Trace
 from tracer.trace.merging import merged

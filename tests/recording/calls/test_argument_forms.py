@@ -10,7 +10,7 @@ import torch
 
 from tests.support.bits import bits
 from tracer import DeterminismTracer, Trace
-from tracer.recording.calls.argument_forms import form_of, named_arguments
+from tracer.recording.calls.fact_readers import form_of, named_arguments
 from tracer.trace.records import Argument, NotKept, TensorForm, spelled
 
 
@@ -113,7 +113,7 @@ def test_a_tensor_that_answers_for_itself_is_not_asked() -> None:
         def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             raise AssertionError("nobody may ask")
 
-    from tracer.recording.calls.argument_forms import tensor_form
+    from tracer.recording.calls.fact_readers import tensor_form
 
     assert tensor_form(torch.Tensor._make_subclass(Asks, torch.zeros(2))) is ...
 

@@ -12,7 +12,7 @@ from tests.support.lines import line_of
 from tracer.names import EventKind, Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
-from tracer.recording.process.variables import VariableEvents
+from tracer.recording.process_watch import VariableEvents
 from tracer.trace.records import Event
 
 NAME = "TRACER_TEST_VARIABLE"

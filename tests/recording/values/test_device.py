@@ -10,7 +10,7 @@ import torch
 
 from tests.recording.values.reading import entries, moments, recorded, rows
 from tracer.recording.values import digest_table
-from tracer.recording.values.device import DeviceDigests
+from tracer.recording.values.digest_table import DeviceDigests
 from tracer.trace.values import Mark
 from tracer.trace.values.columns import TURN_SHIFT
 

@@ -1,4 +1,4 @@
-"""Readers of the facts of a call, which conditions of rules ask for.
+"""Readers of the facts of a call, which conditions of rules ask for; of the generator that it draws from; of its form.
 
 What depends on the overload alone (which argument is the tensor that the op works on, where a flag stands and what its
 default is) is decided when the overload is first met. Per call, facts are read as raw, hashable values; they become the
@@ -7,21 +7,51 @@ vocabulary's words once per group, when the trace is built.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from math import isfinite
+from types import FrameType
 from typing import Any
 
 import msgspec
 import torch
+from torch._C import Generator
+from torch.nn.parameter import is_lazy
 
 from tracer.facts.every_fact import FACTS
-from tracer.facts.fact import ASK, ArgumentReader, Services, argument_getter
+from tracer.facts.fact import (
+    ASK,
+    ArgumentReader,
+    Getter,
+    Services,
+    argument_getter,
+    dropout_reader,
+    training_reader,
+)
 from tracer.facts.fact import MISSING as MISSING
-from tracer.ops import packet_of
-from tracer.recording.calls.draws import DRAW, draw_reader
-from tracer.recording.origin.sites import is_torchs_own
+from tracer.ops import packet_of, row_of
+from tracer.recording.origin.sites import is_torchs_own, outwards, spell
+from tracer.recording.randomness.generators import SEEDS
+from tracer.recording.randomness.host_generators import MOVED_ON, UNUSED, Drawn
 from tracer.recording.storage.known_numbers import Indices
 from tracer.recording.torch_private import seams
-from tracer.trace.records import GROUP_SIZE, FactValue
+from tracer.recording.torch_private.seams import claimed_device
+from tracer.trace.records import (
+    ELSEWHERE,
+    GENERATOR,
+    GROUP_SIZE,
+    ORIGIN,
+    SEEDED_AT,
+    Argument,
+    DeviceType,
+    FactValue,
+    NotKept,
+    Number,
+    TensorForm,
+    TorchWord,
+)
 
 #: Products whose sparse operand is not the first.
 _PRODUCTS = frozenset({"addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "mm", "_sparse_addmm"})
@@ -208,3 +238,199 @@ def device_word(device: Any) -> str:
 
 def _word(name: str, domain: frozenset[Any], otherwise: str) -> str:
     return name if name in domain else otherwise
+
+
+#: The key of an overload's reader of draws: one reading gives three facts.
+DRAW = "rng"
+
+_TAG = getattr(torch.Tag, "nondeterministic_seeded", None)
+_LOADER_FILE = os.path.join(os.path.dirname(torch.__file__), "utils", "data", "dataloader.py")
+#: The most frames of the recorder between a reader and the code that made the call.
+_STEPS_TO_CALLER = 4
+
+
+def may_draw(func: Any) -> bool:
+    """Return whether some call of the overload ``func`` draws from a generator."""
+    draws = row_of(packet_of(str(func))).draws
+    return (_TAG is not None and _TAG in getattr(func, "tags", ())) if draws is None else draws
+
+
+def draw_reader(func: Any) -> ArgumentReader | None:
+    """A reader of the generator that a call of ``func`` draws from, if any; ``None`` if no call draws."""
+    if not may_draw(func):
+        return None
+    generator = argument_getter(func, "generator")
+    asks = dropout_reader(func, *(("p",) if generator is None else ())) or training_reader(func)
+    size: Getter = argument_getter(func, "size", "n") or (lambda args, kwargs: None)
+
+    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if asks is not None and not asks(args, kwargs):
+            return MISSING
+        tensor = next((value for value in args if isinstance(value, torch.Tensor)), None)
+        if tensor is None:
+            tensor = kwargs.get("out")
+        wanted: Any = size(args, kwargs)
+        if wanted is None:
+            if tensor is not None and tensor.numel() == 0:
+                return MISSING
+        elif wanted == 0 or (type(wanted) is not int and 0 in wanted):
+            return MISSING
+        passed = None if generator is None else generator(args, kwargs)
+        if passed is not None:
+            return SEEDS.passed(passed)
+        device = kwargs.get("device")
+        claimed = claimed_device(tensor) if device is None and tensor is not None else None
+        if claimed is not None:
+            device = torch.device(claimed)
+        elif device is None:
+            device = tensor.device if tensor is not None else seams.default_device()
+        if device.type == "meta":
+            return MISSING
+        drawn = SEEDS.default(device)
+        if seams.graph_task_id() != -1 and _is_recomputed_anew(sys._getframe(1)):
+            return drawn[0], MOVED_ON, ()
+        return drawn if claimed is None else (*drawn[:2], ())  # there, and nowhere else
+
+    return read if str(func) != "aten.random_.default" else _without_base_seeds(read)
+
+
+def _without_base_seeds(read: ArgumentReader) -> ArgumentReader:
+    """``DataLoader`` draws a number for its workers each time: the loader's record says what they do with it."""
+
+    def read_but_base_seeds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        drawn = read(args, kwargs)
+        if drawn is not MISSING and args[0].ndim == 0 and _is_in_loader(sys._getframe(1)):
+            return drawn[0], UNUSED, ()
+        return drawn
+
+    return read_but_base_seeds
+
+
+def _is_recomputed_anew(frame: FrameType | None) -> bool:
+    """Return whether a checkpoint runs its forward again from another state than the first time."""
+    for walked in outwards(frame):
+        if walked.f_code.co_filename == seams.CHECKPOINT_FILE:
+            saved = walked.f_locals.get("preserve_rng_state")
+            saved = getattr(walked.f_locals.get("ctx"), "preserve_rng_state", None) if saved is None else saved
+            if saved is not None:
+                return not saved
+    return False
+
+
+def _is_in_loader(frame: FrameType | None) -> bool:
+    codes = (walked.f_code for walked in islice(outwards(frame), _STEPS_TO_CALLER))
+    return next((code.co_name for code in codes if code.co_filename == _LOADER_FILE), "") == "__init__"
+
+
+def draw_facts(drawn: Drawn) -> dict[str, FactValue]:
+    """A reading as facts of the trace."""
+    name, provenance, elsewhere = drawn
+    if provenance is UNUSED:
+        return {GENERATOR: name}
+    facts: dict[str, FactValue] = {GENERATOR: name, ORIGIN: str(provenance.origin)}
+    if provenance.site.path:
+        facts[SEEDED_AT] = spell(provenance.site)
+    same = provenance.origin
+    for kind, there in elsewhere:  # that of every device first
+        if there.origin is not same:
+            facts[f"{ELSEWHERE}.{kind}" if kind else ELSEWHERE] = str(there.origin)
+        same = same if kind else there.origin
+    return facts
+
+
+#: A list of more tensors is cut: a fused optimizer is handed hundreds.
+MOST = 32
+_LONGEST_WORD = 64
+_KEPT_AS_THEY_ARE = (int, float, bool, complex, type(None))
+_WORDS = (torch.dtype, torch.layout, torch.memory_format)
+
+
+class RawForm(msgspec.Struct, frozen=True):
+    """A tensor without its data, in torch's own objects."""
+
+    dtype: Any
+    shape: tuple[Any, ...]
+    stride: tuple[Any, ...] | None
+    """``None`` for a contiguous one, and for layouts without strides."""
+    device: str
+    layout: Any
+
+
+#: Depth of the lists that a trace holds: ``allgather_`` takes lists of lists of tensors.
+_DEEPEST = 2
+
+
+def form_of(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
+    """The raw form of a call's arguments: positional ones, then those with a name."""
+    return tuple(map(_form, args)), tuple((name, _form(value)) for name, value in (kwargs or {}).items())
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return tensor_form(value)
+    kind = type(value)
+    if kind in _KEPT_AS_THEY_ARE:
+        return value
+    if kind is list or kind is tuple:
+        return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
+    if kind is str:  # a keyword of the op; paths and texts of the user's are private
+        return value if len(value) <= _LONGEST_WORD and not set(value) & set("/\\\n") else ...
+    if kind is torch.device or kind in _WORDS:
+        return value
+    return Generator if isinstance(value, Generator) else ...
+
+
+def tensor_form(tensor: torch.Tensor) -> Any:
+    """The form of one tensor; ``...`` for a subclass with a dispatch of its own, or one without a shape yet."""
+    try:
+        if seams.answers_for_itself(type(tensor)) or is_lazy(tensor) or tensor.is_nested:
+            return ...
+        stride = tensor.stride() if tensor.layout is torch.strided else None
+        if stride is not None and tensor.is_contiguous():
+            stride = None
+        return RawForm(tensor.dtype, tuple(tensor.shape), stride, tensor.device.type, tensor.layout)
+    except Exception:  # an unforeseen kind of tensor: recording never stops a call
+        return ...
+
+
+def named_arguments(func: Any, form: tuple[Any, ...] | None, device: str) -> dict[str, Argument]:
+    """``form`` as a trace has it, by the schema's names; empty without one. Tensors on ``device`` do not name it."""
+    schema = getattr(func, "_schema", None)
+    if schema is None or form is None:
+        return {}
+    positional, keywords = form
+    names = [argument.name for argument in schema.arguments]
+    return {name: _argument(value, device) for name, value in (*zip(names, positional, strict=False), *keywords)}
+
+
+def _argument(value: Any, device: str, depth: int = 0) -> Any:
+    if isinstance(value, RawForm):
+        return TensorForm(
+            _torch_word(value.dtype),
+            _sizes(value.shape),
+            None if value.stride is None else _sizes(value.stride),
+            "" if value.layout is torch.strided else _torch_word(value.layout).removeprefix("_"),
+            "" if value.device == device else value.device,
+        )
+    if isinstance(value, list):
+        return [_argument(item, device, depth + 1) for item in value] if depth < _DEEPEST else NotKept()
+    if value is ...:
+        return NotKept()
+    if isinstance(value, torch.device):
+        return DeviceType(value.type)
+    if value is Generator:
+        return TorchWord("Generator")
+    if type(value) in _WORDS:
+        return TorchWord(_torch_word(value))
+    is_json = isfinite(value) if type(value) is float else type(value) is not complex
+    is_json = is_json and (type(value) is not int or -(2**63) <= value < 2**64)
+    return value if is_json else Number(repr(value))
+
+
+def _torch_word(value: Any) -> str:
+    return str(value).removeprefix("torch.")
+
+
+def _sizes(sizes: tuple[Any, ...]) -> tuple[int | None, ...]:
+    """Sizes; ``None`` for one that is not fixed."""
+    return tuple(size if type(size) is int else None for size in sizes)

@@ -15,7 +15,7 @@ from tracer.recording.origin.modules import ModuleSettings, Origin
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.known_numbers import Indices
-from tracer.recording.torch_private import kernels, seams
+from tracer.recording.torch_private import seams
 from tracer.trace.records import BlindSpot
 
 ON_HOST = ("host", True)
@@ -72,9 +72,9 @@ class OverloadInfo:
         self.readers = facts.asked_readers(func, keys, indices)
         self.plain = facts.plain_answers(self.readers)
         """The readers' answers for nearly all calls, if those need no reading; else ``None``."""
-        self.is_composite = schema is not None and kernels.has_composite_kernel(func)
-        self.decomposes = self.is_composite and kernels.can_call_composite(func)
-        self.has_kernel_of_a_layout = self.is_composite and kernels.has_kernel_of_a_layout(func)
+        self.is_composite = schema is not None and seams.has_composite_kernel(func)
+        self.decomposes = self.is_composite and seams.can_call_composite(func)
+        self.has_kernel_of_a_layout = self.is_composite and seams.has_kernel_of_a_layout(func)
         """Whether nested and sparse tensors have a kernel that does not decompose."""
         first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""
         self.is_listed = first == "List[Tensor]"
@@ -82,9 +82,9 @@ class OverloadInfo:
         self.access = Access(func)
         self.observers: tuple[Any, ...] = ()
         """The observers that want its calls, an ``observers.Wanted`` each."""
-        self.lacks_autograd = schema is not None and kernels.lacks_autograd(func)
+        self.lacks_autograd = schema is not None and seams.lacks_autograd(func)
         """Whether its gradients would be lost because a dispatch mode is active."""
-        self.overridden = kernels.overriding_kernels(func)
+        self.overridden = seams.overriding_kernels(func)
         """Who registered other kernels of torch's op, by type of device."""
         self.rare = (
             self._position != 0

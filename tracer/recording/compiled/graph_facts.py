@@ -21,17 +21,15 @@ from msgspec.structs import replace
 from tracer import ops
 from tracer.facts.fact import MISSING
 from tracer.ops import Touch, Writes, packet_of, row_of
-from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts
-from tracer.recording.calls.argument_forms import MOST, named_arguments, tensor_form
-from tracer.recording.calls.draws import DRAW
+from tracer.recording.calls.fact_readers import DRAW, MOST, named_arguments, tensor_form
 from tracer.recording.calls.groups import OverloadInfo
 from tracer.recording.compiled.graph_text import AnnotatedTensor, Graph, Node, TorchConstant, Unread, flat
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
 from tracer.recording.storage.registry import WRITES, NumbersTable, Role
-from tracer.recording.torch_private import compile_seams, seams, storages
+from tracer.recording.torch_private import compile_seams, seams
 from tracer.trace.records import Argument, FactValue
 
 #: Stands for a dynamic size: more addends than can be added in any order with the same sum.
@@ -153,7 +151,7 @@ class GraphValues:
             for name, tensor in self._tensors.items():
                 if not {name, self._graph.parts.get(name)}.isdisjoint(node.reads):
                     for table in (self._indices, self._indices.values):
-                        table.give_up(storages.storage_id(tensor))
+                        table.give_up(seams.storage_id(tensor))
             return
         with suppress(Exception), torch.no_grad(), seams.without_modes():  # unsupported arguments
             args = tuple(map(self.eager, node.args))
@@ -302,7 +300,7 @@ class GraphFacts:
             return {}
         asked = kwargs.get("device")
         device = asked if isinstance(asked, torch.device) else torch.device(tensor.device if tensor else "cpu")
-        return draws.draw_facts(SEEDS.default(device))
+        return facts.draw_facts(SEEDS.default(device))
 
 
 def _first_value(arguments: Iterable[Any]) -> AnnotatedTensor | None:

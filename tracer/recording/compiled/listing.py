@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tracer.names import DeterministicMode, Direction, KernelLanguage, Phase, RegionGap, RegionInside, RegionOrigin
 from tracer.recording.calls import fact_readers as facts
-from tracer.recording.calls.draws import draw_facts
+from tracer.recording.calls.fact_readers import draw_facts
 from tracer.recording.compiled.compilations import UNROLLS_BELOW, CapturedGraph, CompiledCode, CompileLog
 from tracer.recording.compiled.executions import RegionRun
 from tracer.recording.compiled.graph_facts import (

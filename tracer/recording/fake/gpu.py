@@ -18,7 +18,7 @@ from tracer.recording.fake.machine import FakeMachine
 from tracer.recording.origin.sites import outwards
 from tracer.recording.patching import Holder, held_by
 from tracer.recording.torch_private.fake_tensors import TAKERS_OF_DEVICES
-from tracer.recording.torch_private.storages import claim_device, claimed_device
+from tracer.recording.torch_private.seams import claim_device, claimed_device
 
 Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 #: Bytes of memory that each GPU claims: nothing is allocated there, and nothing is to be offloaded for want of it.

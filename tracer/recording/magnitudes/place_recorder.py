@@ -17,19 +17,19 @@ import msgspec
 import torch
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._pytree import tree_leaves
 
 from tracer.facts.fact import MISSING, Args, Kwargs
 from tracer.names import OWN_CODE, Phase, PlaceKind
-from tracer.recording.calls.draws import DRAW
+from tracer.recording.calls.fact_readers import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import RegionObserver, RegionRun
 from tracer.recording.magnitudes.batch_rows import BatchRows, PartRows, contents_of
-from tracer.recording.magnitudes.gradients import GradientFollower
-from tracer.recording.magnitudes.sketching import DeviceSketch, Measured, Part, Sketch, measured, part_of
+from tracer.recording.magnitudes.sketching import DeviceSketch, Measured, Part, Sketch, measured, part_of, storage_of
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import PlaceOptions
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.modules import OWN_HOOK
+from tracer.recording.origin.modules import OWN_HOOK, ModuleStack
 from tracer.recording.origin.sites import placed
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import seams
@@ -537,3 +537,99 @@ class CallPlaces(Observer):
         if self._module.endswith(OWN_CODE):
             return module == self._module.removesuffix(OWN_CODE)
         return module == self._module or module.startswith(f"{self._module}.")
+
+
+_Line = dict[str, Any]
+
+
+class _Left(msgspec.Struct, eq=False):
+    parameter: weakref.ref[torch.Tensor]
+    measured: Measured | None = None
+    line: _Line = {}
+
+
+class GradientFollower(Observer):
+    """Follows the gradients of all parameters from one backward pass to the step that reads them."""
+
+    def __init__(self, rows: PlaceRecorder, modules: ModuleStack) -> None:
+        self._rows = rows
+        self._modules = modules
+        self._left: dict[int, _Left] = {}
+        self._in: dict[int, list[_Left]] = {}
+        self._derived: dict[int, _Line] = {}
+        """Storages of what was computed from gradients, with its line."""
+
+    def backward_ended(self) -> None:
+        self.forget()
+        for parameter in (each for _, module in self._modules.alive() for each in module._parameters.values()):
+            if parameter is None or parameter.grad is None or not parameter.is_leaf:
+                continue
+            if (part := part_of(parameter.grad)) is not None and id(parameter) not in self._left:
+                left = self._left[id(parameter)] = _Left(weakref.ref(parameter))
+                self._in.setdefault(storage_of(part.local), []).append(left)
+
+    def forget(self) -> None:
+        self._left.clear()
+        self._in.clear()
+        self._derived.clear()
+
+    def unread(self) -> Iterator[torch.Tensor]:
+        """Parameters whose gradient no step has read since."""
+        parameters = [left.parameter() for left in self._left.values()]
+        return (parameter for parameter in parameters if parameter is not None)
+
+    def record(self, name: tuple[str, str], parameter: torch.Tensor) -> None:
+        """The gradient as backward left it, and as it is now with the line that changed it last."""
+        gradient = parameter.grad
+        if gradient is None:
+            return
+        left = self._left.pop(id(parameter), None)
+        if not self._left:
+            self._in.clear()
+        before, now = None if left is None else left.measured, self._rows.measure(gradient)
+        line = (None if left is None else left.line) or self._derived.get(storage_of(gradient), {})
+        place = PlaceName(kind=PlaceKind.GRADIENT, module=name[0], name=name[1], phase=Phase.BACKWARD)
+        row = self._rows.put(place, gradient, before or now)
+        is_same = before is None or (now is not None and 0 != before.bits == now.bits)
+        place = PlaceName(kind=place.kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER, **line)
+        self._rows.put(place, gradient, now, row if is_same else -1)
+
+    # --- calls ---
+
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Calls that are made while there are gradients that no step has read."""
+        return self._in
+
+    def before(self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs) -> bool:
+        """Measure gradients that the call is the first to touch; returns whether it touches any."""
+        if counter is None or seams.graph_task_id() != -1:
+            return False
+        touched = False
+        with suppress(Exception), unseen():
+            written = {*map(id, info.access.written_tensors(args, kwargs))} if info.mutates else set()
+            for tensor in _tensors_in((args, kwargs)):
+                storage = storage_of(tensor)
+                touched = touched or storage in self._derived
+                for left in self._in.get(storage, ()):
+                    touched = True
+                    parameter = left.parameter()
+                    if left.measured is None and parameter is not None and parameter.grad is not None:
+                        left.measured = self._rows.measure(parameter.grad)
+                    if id(tensor) in written:
+                        left.line = counter.origin.line()
+        return touched
+
+    def after(
+        self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
+    ) -> None:
+        """What was computed from a gradient may become the gradient."""
+        if not begun:
+            return
+        with suppress(Exception):
+            for tensor in _tensors_in(result):
+                if (storage := storage_of(tensor)) not in self._in:
+                    self._derived[storage] = counter.origin.line()
+
+
+def _tensors_in(values: Any) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in tree_leaves(values) if isinstance(leaf, _Tensor))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.torch_private import seams
 from tracer.recording.values.digests import digest
 from tracer.trace.values import Form
 from tracer.trace.values.places import KEPT_WHOLE, SUMS, rows_of, sums_of
@@ -245,7 +245,7 @@ def measured(part: Part, *others: Part) -> Measured:
 
 def storage_of(tensor: torch.Tensor) -> int:
     """What tells the memory of ``tensor`` from that of others."""
-    return storages.storage_id(tensor) or id(tensor)
+    return seams.storage_id(tensor) or id(tensor)
 
 
 def part_of(tensor: torch.Tensor) -> Part | None:

@@ -20,7 +20,7 @@ from tracer.ops import Numbers, Touch, row_of
 from tracer.recording.storage.accesses import Access, has_out, positions_of
 from tracer.recording.storage.overlaps import is_nested
 from tracer.recording.storage.registry import COMPUTES, MAKES, WRITES, NumbersTable, Role, StorageRegistry
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.torch_private import seams
 
 _Tensor = torch.Tensor
 #: Whole numbers up to this are the same in every dtype.
@@ -148,7 +148,7 @@ def _both(join: Callable[[Any, Any], Any], *numbers: float | None) -> Any:
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
-    return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storages.storage_bytes(tensor)
+    return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == seams.storage_bytes(tensor)
 
 
 _WIDE = (torch.int64, torch.int32)

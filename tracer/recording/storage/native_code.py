@@ -19,7 +19,7 @@ import torch
 
 from tracer.ops import Touch, packet_of, row_of
 from tracer.recording.patching import Holder, Replacement, held_by, original_of
-from tracer.recording.torch_private import compile_seams, kernels, seams
+from tracer.recording.torch_private import compile_seams, seams
 
 #: Every library of functions on torch tensors names one of torch's own.
 _MARKS = (b"c10.dll",) if sys.platform == "win32" else (b"libc10", b"libtorch")
@@ -67,7 +67,7 @@ def is_written_unseen(frame: FrameType | None) -> bool:
 def _is_native(name: str) -> bool:
     """Return whether torch has a function ``name`` that is no way to ask for memory."""
     asks = "empty" in name or name in ("new", "Tensor") or row_of(name).touches in (Touch.ALLOCATES, Touch.GROWS)
-    return not asks and kernels.is_native_function(name)
+    return not asks and seams.is_native_function(name)
 
 
 @lru_cache(_MOST_SITES)

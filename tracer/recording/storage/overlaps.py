@@ -21,7 +21,7 @@ import torch
 from tracer.facts.fact import Args, Kwargs
 from tracer.names import Overlap
 from tracer.recording.storage.accesses import ACCUMULATES, READS, SCATTERS, UPDATES, WRITES, Access, argument_at
-from tracer.recording.torch_private import storages
+from tracer.recording.torch_private import seams
 
 #: A region of more runs is not followed.
 MOST_RUNS = 16_384
@@ -289,10 +289,10 @@ def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, tor
             overlapping[Overlap.INDEXED] = tensor
     targets: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
     for tensor in written if read or len(written) > 1 else ():
-        targets[storages.storage_id(tensor)].append(tensor)
+        targets[seams.storage_id(tensor)].append(tensor)
     if access.is_product and access.unread_where and access.arguments[0][2] == READS:
         del read[:1]  # the addend is no factor
-    pairs = ((tensor, other) for other in read for tensor in targets.get(storages.storage_id(other), ()))
+    pairs = ((tensor, other) for other in read for tensor in targets.get(seams.storage_id(other), ()))
     is_shared = any(len(several) > 1 for several in targets.values())
     for tensor, other in islice(pairs, _MOST_PAIRS):
         is_shared = True
@@ -321,7 +321,7 @@ def shared_entry(lists: Iterable[tuple[Iterable[Any], bool]]) -> torch.Tensor | 
                 if span_of(tensor.shape, tensor.stride(), tensor.itemsize) != tensor.nbytes:
                     return None
                 begin = tensor.storage_offset() * tensor.itemsize
-                entries.append((storages.storage_id(tensor), begin, begin + tensor.nbytes, place, is_written, tensor))
+                entries.append((seams.storage_id(tensor), begin, begin + tensor.nbytes, place, is_written, tensor))
     reached: list[Any] = []
     for entry in sorted(entries, key=itemgetter(0, 1)):
         reached = [other for other in reached if other[0] == entry[0] and other[2] > entry[1]]

@@ -19,7 +19,7 @@ from tracer.facts.fact import Args, Kwargs
 from tracer.recording.origin.sites import outwards
 from tracer.recording.patching import WatchedFunction, Watchers
 from tracer.recording.storage.accesses import Access
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.torch_private import seams
 
 EntryT = TypeVar("EntryT")
 _PRUNE_AT_LEAST = 4096
@@ -59,7 +59,7 @@ class StorageTable(Generic[EntryT]):
 
     def forget_written(self, access: Access, args: Args, kwargs: Kwargs) -> None:
         for tensor in args[:1] if access.is_simple else access.written_tensors(args, kwargs):
-            self.drop(storages.storage_id(tensor))
+            self.drop(seams.storage_id(tensor))
 
     def prune(self) -> None:
         self._registry.prune(list(self.live))
@@ -68,7 +68,7 @@ class StorageTable(Generic[EntryT]):
         self.drop(identity)
 
     def give_up_part(self, tensor: torch.Tensor) -> None:
-        self.give_up(storages.storage_id(tensor))
+        self.give_up(seams.storage_id(tensor))
 
     def give_up_all(self) -> None:
         for identity in list(self.live):
@@ -107,8 +107,8 @@ class NumbersTable(StorageTable[tuple[int, torch.dtype, EntryT]], Generic[EntryT
 
     def entry_of(self, tensor: Any) -> EntryT | None:
         """Return the entry of the storage of ``tensor``, unless it was written since or is read as another dtype."""
-        known = self.live.get(storages.storage_id(tensor)) if self.live else None
-        if known is None or tensor.dtype is not known[1] or storages.version_of(tensor) != known[0]:
+        known = self.live.get(seams.storage_id(tensor)) if self.live else None
+        if known is None or tensor.dtype is not known[1] or seams.version_of(tensor) != known[0]:
             return None
         return known[2]
 
@@ -116,7 +116,7 @@ class NumbersTable(StorageTable[tuple[int, torch.dtype, EntryT]], Generic[EntryT
         try:
             if role.by_first or (role.kind == WRITES and access.is_simple):
                 first = args[0]
-                if storages.storage_id(first) not in self.live and first.dtype is not torch.bool:
+                if seams.storage_id(first) not in self.live and first.dtype is not torch.bool:
                     self._missed += 1
                     if self._missed > self._most_missed:
                         self.prune()
@@ -134,13 +134,13 @@ class NumbersTable(StorageTable[tuple[int, torch.dtype, EntryT]], Generic[EntryT
 
     def _keep(self, tensor: Any, entry: EntryT, writes: int) -> None:
         """Keep what is known of a tensor's numbers. ``writes``: those that its version counts once the call is over."""
-        if not storages.WATCHES_STORAGES or (type(tensor) is not torch.Tensor and not seams.is_fake(type(tensor))):
+        if not seams.WATCHES_STORAGES or (type(tensor) is not torch.Tensor and not seams.is_fake(type(tensor))):
             return
         if tensor.dtype not in self.dtypes or tensor.layout is not torch.strided:
             return
         if tensor.device.type == "meta" and not self.keeps_meta:
             return
-        identity, version = storages.storage_id(tensor), storages.version_of(tensor)
+        identity, version = seams.storage_id(tensor), seams.version_of(tensor)
         if not identity or version < 0:
             return
         self.drop(identity)  # it is the newest now
@@ -165,16 +165,16 @@ class StorageRegistry:
             if len(self.live) >= self._prune_at:
                 self.prune()
                 self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
-            self.live[identity] = storages.weak_storage(tensor)
+            self.live[identity] = seams.weak_storage(tensor)
 
     def release(self, identity: int) -> None:
         """A table forgot a storage: give its identity back if no other knows it."""
         if identity in self.live and not any(identity in table.live for table in self.tables):
-            storages.free_weak_storage(self.live.pop(identity))
+            seams.free_weak_storage(self.live.pop(identity))
 
     def prune(self, among: Iterable[int] | None = None) -> None:
         for identity in list(self.live) if among is None else among:
-            if identity in self.live and storages.is_expired(self.live[identity]):
+            if identity in self.live and seams.is_expired(self.live[identity]):
                 self._forget(identity)
 
     def forget(self) -> None:
@@ -183,7 +183,7 @@ class StorageRegistry:
 
     def escaped(self, tensor: Any, reaches_all: bool = False) -> None:
         """The memory of ``tensor`` is in other hands; ``reaches_all``: that of all of its storage."""
-        identity = storages.storage_id(tensor)
+        identity = seams.storage_id(tensor)
         if identity in self.live:
             for table in self.tables:
                 if identity in table.live:
@@ -196,7 +196,7 @@ class StorageRegistry:
     def _forget(self, identity: int) -> None:
         for table in self.tables:
             table.live.pop(identity, None)
-        storages.free_weak_storage(self.live.pop(identity))
+        seams.free_weak_storage(self.live.pop(identity))
 
 
 def _asked(reaches_all: bool, registry: StorageRegistry, tensor: Any) -> None:

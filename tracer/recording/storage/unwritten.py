@@ -19,7 +19,7 @@ from tracer.recording.storage.known_numbers import Indices, written_through
 from tracer.recording.storage.native_code import extensions, is_written_unseen
 from tracer.recording.storage.overlaps import MOST_RUNS, Runs, meet, region_of, runs_of, whole, with_more, without
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.torch_private import seams
 
 _PRUNE_AT_LEAST = 16
 _PRUNE_EVERY = 8
@@ -69,18 +69,18 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if not tensor.numel() or tensor.is_nested or tensor.is_quantized:
             return
         allocation = self._counted(op, counter, tensor.numel() * tensor.itemsize)
-        if not storages.fills_uninitialized_memory():
+        if not seams.fills_uninitialized_memory():
             self._watch(allocation, tensor, is_written_unseen(frame))
 
     def grew(self, op: str, counter: Any, tensor: Any, before: int, frame: Any) -> None:
-        identity = storages.storage_id(tensor)
+        identity = seams.storage_id(tensor)
         if not identity or tensor.device.type == "meta" or seams.answers_for_itself(type(tensor)):
             return
-        size = storages.storage_bytes(tensor)
+        size = seams.storage_bytes(tensor)
         if size <= before:
             return
         allocation = self._counted(op, counter, size - before)
-        if storages.fills_uninitialized_memory():
+        if seams.fills_uninitialized_memory():
             return
         added = without(whole(size), whole(before))
         watched = self.live.get(identity)
@@ -92,7 +92,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             watched.runs = with_more(watched.runs, added)
         if watched is not None:
             watched.size = size
-            watched.writes = max(watched.writes, storages.version_of(tensor)) + 1  # resizing counts as a write
+            watched.writes = max(watched.writes, seams.version_of(tensor)) + 1  # resizing counts as a write
 
     def _counted(self, op: str, counter: Any, size: int) -> FreshMemory:
         if counter not in self.allocations:
@@ -103,21 +103,21 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         return allocation
 
     def _watch(self, allocation: FreshMemory, tensor: torch.Tensor, is_written: bool) -> WatchedStorage | None:
-        if not storages.WATCHES_STORAGES or is_written:
+        if not seams.WATCHES_STORAGES or is_written:
             allocation.unfollowed += 1
             return None
         if len(self.live) >= self._prune_at or not allocation.count % _PRUNE_EVERY:
             self.prune()
             self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
-        identity = storages.storage_id(tensor)
-        return self.enter(tensor, identity, WatchedStorage(allocation, storages.storage_bytes(tensor)))
+        identity = seams.storage_id(tensor)
+        return self.enter(tensor, identity, WatchedStorage(allocation, seams.storage_bytes(tensor)))
 
     def follow(self, access: Access, op: str, counter: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         """Record what a returned call, which had an argument on a watched storage, read and wrote."""
         written: list[tuple[WatchedStorage, torch.Tensor]] = []
         copied: list[tuple[WatchedStorage, Runs | None, torch.Tensor]] = []
         for tensor, role in access.tensors(args, kwargs):
-            identity = storages.storage_id(tensor)
+            identity = seams.storage_id(tensor)
             watched = self.live.get(identity)
             if watched is None:
                 continue
@@ -178,14 +178,14 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             ):
                 self.give_up(identity)  # what was written somewhere may have been all that is read here
                 return
-        if storages.version_of(tensor) > watched.writes or extensions():
+        if seams.version_of(tensor) > watched.writes or extensions():
             self.give_up(identity)  # somebody wrote, and was not seen
             return
         self.read_count += 1
         self._reads[watched.allocation, counter, op] += 1
 
     def _write(self, watched: WatchedStorage, tensor: torch.Tensor) -> None:
-        identity = storages.storage_id(tensor)
+        identity = seams.storage_id(tensor)
         if self.live.get(identity) is not watched:
             return
         watched.writes += 1
@@ -212,19 +212,19 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
 
     def _carry(self, watched: WatchedStorage, unwritten: Runs | None, source: torch.Tensor, target: Any) -> None:
         """A copy of unwritten memory is unwritten memory: the call that reads the copy is reported, not the copy."""
-        identity = storages.storage_id(source)
+        identity = seams.storage_id(source)
         if watched.scattered:
             self.give_up(identity)
             return
         if not source.numel() or not _has_memory(target) or target.device.type == "meta":
             return
-        reached = storages.storage_id(target)
+        reached = seams.storage_id(target)
         if not reached or target.layout is not torch.strided:
             return
         runs = overlaps.carried(unwritten, region_of(source), region_of(target))
         if runs is not None and not len(runs[0]):
             return
-        if runs is None or len(runs[0]) > MOST_RUNS or storages.version_of(source) > watched.writes:
+        if runs is None or len(runs[0]) > MOST_RUNS or seams.version_of(source) > watched.writes:
             self.give_up(identity)
             return
         follower = self.live.get(reached)
@@ -235,15 +235,15 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             follower.runs = runs
         elif follower.runs is not None:
             follower.runs = with_more(follower.runs, runs)
-        follower.writes = max(follower.writes, storages.version_of(target)) + 1
+        follower.writes = max(follower.writes, seams.version_of(target)) + 1
 
     def handed_over(self, tensor: torch.Tensor) -> FreshMemory | None:
         """A region is about to take ``tensor``; returns its allocation if nothing of it is written."""
-        identity = storages.storage_id(tensor)
+        identity = seams.storage_id(tensor)
         watched = self.live.get(identity)
         if watched is None:
             return None
-        is_unwritten = watched.is_untouched and tensor.numel() > 0 and storages.version_of(tensor) <= watched.writes
+        is_unwritten = watched.is_untouched and tensor.numel() > 0 and seams.version_of(tensor) <= watched.writes
         self.give_up_part(tensor)
         return watched.allocation if is_unwritten and not extensions() else None
 
@@ -255,7 +255,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
 
     def give_up_part(self, tensor: torch.Tensor) -> None:
         """The memory of ``tensor`` may be written unseen: follow the rest of its storage alone."""
-        identity = storages.storage_id(tensor)
+        identity = seams.storage_id(tensor)
         watched = self.live.get(identity)
         if watched is None:
             return

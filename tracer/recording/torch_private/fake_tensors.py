@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from tracer.errors import UsageError
 from tracer.recording.patching import Watch, place
 from tracer.recording.torch_private import seams
-from tracer.recording.torch_private.storages import claim_device, claimed_devices, storage_id
+from tracer.recording.torch_private.seams import claim_device, claimed_devices, storage_id
 
 
 def _is_factory(name: str, value: Any) -> bool:

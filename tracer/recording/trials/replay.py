@@ -22,13 +22,13 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from tracer.facts.fact import Args, Kwargs
 from tracer.names import Untried
 from tracer.recording import patching
-from tracer.recording.calls.draws import may_draw
+from tracer.recording.calls.fact_readers import may_draw
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.seams import find
 from tracer.recording.values.call_digests import COLLECTIVES, plan_of
-from tracer.recording.values.device import DeviceDigests, Slot, is_capturing
+from tracer.recording.values.digest_table import DeviceDigests, Slot, is_capturing
 from tracer.trace.merging import join
 from tracer.trace.records import Tried
 
@@ -131,18 +131,18 @@ class Copies:
         wanted = tensors if plan.copies_all else tensors_of(plan.written, args, kwargs)
         if not all(map(can_be_rebuilt, wanted)):
             raise CannotCopyError(Untried.LAYOUT)
-        originals = {storages.storage_id(tensor): _storage_of(tensor) for tensor in wanted}
+        originals = {seams.storage_id(tensor): _storage_of(tensor) for tensor in wanted}
         # One copy stays here, another is handed to each trial.
         self.size = 2 * sum(int(storage.nbytes()) for storage in originals.values())
         if self.size > limit:
             raise CannotCopyError(Untried.MEMORY)
-        shared = [tensor for tensor in tensors if storages.storage_id(tensor) in originals]
+        shared = [tensor for tensor in tensors if seams.storage_id(tensor) in originals]
         if not all(map(can_be_rebuilt, shared)):
             raise CannotCopyError(Untried.LAYOUT)
         self._copied = {identity: storage.clone() for identity, storage in originals.items()}
         """Storage, by its identity, to a copy of it."""
-        uses = Counter(map(storages.storage_id, shared))
-        overwritten = map(storages.storage_id, tensors_of(plan.overwritten, args, kwargs))
+        uses = Counter(map(seams.storage_id, shared))
+        overwritten = map(seams.storage_id, tensors_of(plan.overwritten, args, kwargs))
         self._overwritten = {identity for identity in overwritten if uses[identity] == 1}
 
     def fresh(self, byte: int) -> tuple[Args, dict[str, Any]]:
@@ -150,7 +150,7 @@ class Copies:
         clones = {identity: storage.clone() for identity, storage in self._copied.items()}
 
         def rebuilt(tensor: torch.Tensor) -> torch.Tensor:
-            identity = storages.storage_id(tensor)
+            identity = seams.storage_id(tensor)
             if identity not in clones:
                 return tensor
             storage = clones[identity]
@@ -178,7 +178,7 @@ def can_be_rebuilt(tensor: Any) -> bool:
         return False
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested or tensor.device.type == "meta":
         return False
-    return not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor()) and bool(storages.storage_id(tensor))
+    return not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor()) and bool(seams.storage_id(tensor))
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:

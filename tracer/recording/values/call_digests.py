@@ -13,9 +13,8 @@ from tracer.facts.fact import Args, Kwargs
 from tracer.ops import packet_of, row_of
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access, argument_at, is_written, positions_of
-from tracer.recording.torch_private import seams, storages
-from tracer.recording.values.device import Awaited
-from tracer.recording.values.digest_table import DigestTable, Stored
+from tracer.recording.torch_private import seams
+from tracer.recording.values.digest_table import Awaited, DigestTable, Stored
 from tracer.trace.values import Mark
 from tracer.trace.values.columns import spelt_places
 
@@ -126,7 +125,7 @@ class Plan:
                 if type(item) in (_Tensor, _Parameter) and item._is_view():
                     try:
                         offset = item.storage_offset()
-                        if offset or item.nbytes != storages.storage_bytes(item):
+                        if offset or item.nbytes != seams.storage_bytes(item):
                             yield (name, offset, *item.shape)
                     except (NotImplementedError, RuntimeError):  # a layout without a storage, or without one shape
                         continue
@@ -232,7 +231,7 @@ class CallDigests(msgspec.Struct, eq=False):
         for value in values:
             kind = type(value)
             if is_plain and (kind is _Tensor or kind is _Parameter) and id(value) not in collected:
-                stored = memory.live.get(storages.storage_id(value))
+                stored = memory.live.get(seams.storage_id(value))
                 if stored is not None and not stored.is_fresh and stored.origin in origins:
                     collected.add(id(value))
                     self.written.append(stored)

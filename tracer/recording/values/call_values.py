@@ -13,18 +13,17 @@ import torch
 
 from tracer.facts.fact import MISSING, Args, Kwargs
 from tracer.recording import patching
-from tracer.recording.calls.draws import DRAW
+from tracer.recording.calls.fact_readers import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.randomness.generators import state_of
 from tracer.recording.storage.accesses import WRITES, argument_at
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.torch_private import seams
 from tracer.recording.values import digests
 from tracer.recording.values.call_digests import PARTIAL, CallDigests, Plan, is_late_copy, plan_of
-from tracer.recording.values.device import Awaited, DeferredDigests, DeviceDigests, Slot
-from tracer.recording.values.digest_table import DigestTable
+from tracer.recording.values.digest_table import Awaited, DeferredDigests, DeviceDigests, DigestTable, Slot
 from tracer.recording.values.digests import digest_bytes
 from tracer.trace.records import Environment
 from tracer.trace.values import Group, Header, Mark, ValueKind, ValuesWriter, fold
@@ -262,7 +261,7 @@ class CallValues(Observer):
 
         def collect(call: CallDigests) -> None:
             for value in written:
-                if isinstance(value, _Tensor) and storages.storage_id(value) in read_only:
+                if isinstance(value, _Tensor) and seams.storage_id(value) in read_only:
                     call.wrote(self.digest_now(value))
                 elif value is not None:
                     self._wrote(call, WRITES, value)
@@ -340,7 +339,7 @@ class CallValues(Observer):
         """Note memory that was allocated and not written: ``empty`` and its like, a storage that grew."""
         stored = self.memory.stored(value)
         stored.forget(call.serial)
-        stored.is_fresh = not storages.fills_uninitialized_memory()
+        stored.is_fresh = not seams.fills_uninitialized_memory()
         stored.is_outside = stored.was_handed_out
         call.written.append(stored)
 
@@ -423,14 +422,14 @@ class CallValues(Observer):
 
 def _is_part(role: int, value: torch.Tensor) -> bool:
     """Return whether something stays of what the memory of a written argument held."""
-    return role in PARTIAL or value.nbytes < storages.storage_bytes(value)
+    return role in PARTIAL or value.nbytes < seams.storage_bytes(value)
 
 
 def _gives_part(result: Any, whole: torch.Tensor) -> bool:
     """Return whether a result is a part of the memory of ``whole``, and not all of it."""
     parts = [part for part in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(part, _Tensor)]
     smaller = (part for part in parts if not seams.dispatches_itself(type(part)) and part.nbytes < whole.nbytes)
-    return any(storages.storage_id(part) == storages.storage_id(whole) for part in smaller)
+    return any(seams.storage_id(part) == seams.storage_id(whole) for part in smaller)
 
 
 def state_before_draw(info: OverloadInfo, args: Args, kwargs: Kwargs) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from tracer.recording.origin.modules import ModuleStack, joined
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.torch_private import seams
 from tracer.recording.values import digests
 from tracer.recording.values.call_values import CallValues, Named, default_states
 from tracer.recording.values.digests import digest_bytes
@@ -122,14 +122,14 @@ class MomentWriter:
         name, _ = self._modules.parameter(tensor)
         if name or isinstance(tensor, torch.nn.Parameter):
             return ValueKind.PARAMETER, name, -1
-        batch = self._batches.get(storages.storage_id(tensor))
+        batch = self._batches.get(seams.storage_id(tensor))
         if batch is not None:
             return batch
         if self._module_count != self._modules.count:
             self._module_count = self._modules.count
             states = reversed([*self._states()])  # a shared one's first name comes last
-            self._owned = {storages.storage_id(owned): (kind, path, -1) for kind, path, owned in states}
-        return self._owned.get(storages.storage_id(tensor), (ValueKind.OUTSIDE, "", -1))
+            self._owned = {seams.storage_id(owned): (kind, path, -1) for kind, path, owned in states}
+        return self._owned.get(seams.storage_id(tensor), (ValueKind.OUTSIDE, "", -1))
 
     def _states(self) -> Iterator[State]:
         for path, module in self._modules.alive():
@@ -281,7 +281,7 @@ class MomentWriter:
         for path, leaf in leaves(batch, ""):
             if isinstance(leaf, _Tensor):
                 digest = self._calls.digest_now(leaf)
-                self._batches[storages.storage_id(leaf)] = (ValueKind.BATCH, f"{name}{path and ', '}{path}", position)
+                self._batches[seams.storage_id(leaf)] = (ValueKind.BATCH, f"{name}{path and ', '}{path}", position)
                 if type(digest) is int:
                     digests.append(digest)
             elif isinstance(leaf, (*_NUMBERS, bytes)):

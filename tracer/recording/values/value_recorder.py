@@ -19,7 +19,7 @@ from tracer.recording.origin.sites import placed, spell
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.process.following import FOLLOWING
 from tracer.recording.storage.accesses import READS
-from tracer.recording.torch_private import storages
+from tracer.recording.torch_private import seams
 from tracer.recording.values.call_digests import CallDigests, RegionPlan
 from tracer.recording.values.call_values import CallValues, ValuesFile, default_states
 from tracer.recording.values.digests import digest_bytes
@@ -72,7 +72,7 @@ class RegionValues:
                         if place in written:
                             changed.append(value)
                         else:
-                            untouched.add(storages.storage_id(value))
+                            untouched.add(seams.storage_id(value))
                         if calls.is_unwritten(value):
                             if place in written:
                                 continue  # memory for a result
@@ -87,7 +87,7 @@ class RegionValues:
             calls.failures += 1
             reading.mark_bits |= _NOT_READ
         calls.is_paused = True  # kernels of torch's own that it calls are part of it
-        return Begun(run, reading, changed, untouched - {0, *map(storages.storage_id, changed)}, generators)
+        return Begun(run, reading, changed, untouched - {0, *map(seams.storage_id, changed)}, generators)
 
     def after(self, begun: Begun | None, result: Any) -> None:
         calls = self._calls
