@@ -30,9 +30,9 @@ STEPS = Path(__file__).parent / "fake_steps"
 FLOOR = """
 import runpy, sys
 import torch
-from tracer.recording.fake.machine import Machine
+from tracer.recording.options import FakeMachine
 from tracer.recording.fake.running import on_fake_tensors
-with on_fake_tensors(Machine.parse("cuda:8.0")):
+with on_fake_tensors(FakeMachine.parse("cuda:8.0")):
     runpy.run_path(sys.argv[1], run_name="__main__")
 """
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import torch
 
     from tracer.findings import Finding, Judgement, Process
-    from tracer.recording.fake.machine import OneRank
     from tracer.recording.lines.recording import LineRecording
+    from tracer.recording.options import OneRank
     from tracer.recording.process.following import ChildTraces
     from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
@@ -69,7 +69,7 @@ class Session:
         self._on_step, self._watch = on_step, watch
         self._one_rank: OneRank | None = None
         if options.world_size is not None:
-            from tracer.recording.fake.machine import OneRank
+            from tracer.recording.options import OneRank
 
             self._one_rank = OneRank.of(options.rank or 0, options.world_size)
         self._fake_tensors = ExitStack()
@@ -121,8 +121,8 @@ class Session:
                 if self.recorder.file is not None:
                     self.recorder.file.first_step = max(0, steps_before - self.recorder.optimizer.steps)
                 if self.options.fake:
-                    from tracer.recording.fake.machine import FakeMachine
                     from tracer.recording.fake.running import on_fake_tensors
+                    from tracer.recording.options import FakeMachine
 
                     for parameter in () if model is None else model.parameters():  # made before: no fake gradients
                         self._fake_tensors.callback(setattr, parameter, "grad", parameter.grad)

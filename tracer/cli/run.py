@@ -158,10 +158,10 @@ def command(
         raise UsageError("--rank names one rank of a job", hint="add --world-size, as in --world-size 1024 --rank 17")
     fake_machine = one_rank = None
     if fake:
-        from tracer.recording.fake.machine import FakeMachine
+        from tracer.recording.options import FakeMachine
 
         if world_size is not None:
-            from tracer.recording.fake.machine import ranks_in
+            from tracer.recording.options import ranks_in
 
             ranks = ranks_in(rank or "0", world_size)
             one_rank = ranks[0]

@@ -116,7 +116,6 @@ class BlindSpots:
             self._native_runs(call, name)
 
     def native_ends(self, call: WatchedCall, name: str) -> None:
-        """It returned, and has written what it allocated."""
         if not call.before and first_tensor((call.result,)) is not None:
             self._native_runs(call, name)
         self.on_unseen()
@@ -158,7 +157,6 @@ class BlindSpots:
         self._autocasts[call.args[0]] = bool(call.kwargs.get("enabled", [*call.args, True, True, True][3]))
 
     def autocast_entered(self, call: WatchedCall) -> None:
-        """Note an ``autocast`` for a device that is not here."""
         cast = call.args[0]
         module = getattr(torch, cast.device, None)
         is_absent = cast.device != "cpu" and not getattr(module, "is_available", lambda: True)()
@@ -217,7 +215,6 @@ class BlindSpots:
         return not thread.daemon or (code is not None and self._sites.kind_of(code.co_filename) == USER)
 
     def thread_starts(self, call: WatchedCall) -> None:
-        """A Python thread begins to run."""
         thread, frame = call.first, _starter_of(call.first)
         if compile_seams.is_compiling(frame):
             _COMPILERS_THREADS.add(thread)
@@ -244,7 +241,6 @@ class BlindSpots:
 
     @property
     def threads_computed(self) -> bool:
-        """Whether a thread computed that is not recorded."""
         return bool(self._suspected) or any(kind is BlindSpotKind.COMPUTING_THREAD for kind, _, _ in self._counts)
 
     def module_met(self, module: torch.nn.Module) -> None:
@@ -275,14 +271,11 @@ class BlindSpots:
 
     def region_unseen(self, code: CompiledCode, frame: FrameType | None) -> None:
         """A compiled region ran whose inside is not known."""
-        earlier, unread = (
-            "code that was compiled before recording began",
-            "compiled code whose graph torch did not tell",
-        )
-        self.note(BlindSpotKind.COMPILED, earlier if code.origin is RegionOrigin.EARLIER else unread, frame)
+        is_earlier, unread = code.origin is RegionOrigin.EARLIER, "compiled code whose graph torch did not tell"
+        what = "code that was compiled before recording began" if is_earlier else unread
+        self.note(BlindSpotKind.COMPILED, what, frame)
 
     def module_on_other_thread(self, module: torch.nn.Module) -> None:
-        """A module ran on a thread that is not recorded."""
         what = "modules ran on a Python thread other than the recorded one"
         self._thread_computes(what, self._sites.location(sys._getframe(1)))
         self.on_unseen()
@@ -315,14 +308,6 @@ def _sample_of(array: Any) -> list[bytes]:
     return [some[at : at + size] for at in range(0, len(some), size)]
 
 
-def _scripted_runs(spots: BlindSpots, call: WatchedCall) -> None:
-    spots.note(BlindSpotKind.SCRIPTED, f"scripted function {call.args[0].name}", call.frame)
-
-
-def _package_runs(spots: BlindSpots, call: WatchedCall) -> None:
-    spots.note(BlindSpotKind.COMPILED, "a package of AOTInductor ran", call.frame)
-
-
 def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``torch.jit.trace`` fails under any dispatch mode: a number that an op takes becomes a tensor of the mode's."""
     with without_recording() as stepped_aside:
@@ -341,9 +326,16 @@ def _watched() -> Iterator[WatchedFunction]:
     yield WatchedFunction(
         [(getattr(loading, "_BaseDataLoaderIter", None), "__next__")], before=BlindSpots.loader_fetches
     )
-    yield WatchedFunction([(torch.jit.ScriptFunction, "__call__")], before=_scripted_runs)
-    packages = [(compile_seams.package_loader, name) for name in ("run", "boxed_run")]
-    yield WatchedFunction(packages, before=_package_runs)
+    yield WatchedFunction(
+        [(torch.jit.ScriptFunction, "__call__")],
+        before=lambda spots, call: spots.note(
+            BlindSpotKind.SCRIPTED, f"scripted function {call.first.name}", call.frame
+        ),
+    )
+    yield WatchedFunction(
+        [(compile_seams.package_loader, name) for name in ("run", "boxed_run")],
+        before=lambda spots, call: spots.note(BlindSpotKind.COMPILED, "a package of AOTInductor ran", call.frame),
+    )
     yield WatchedFunction([(torch.UntypedStorage, "__init__")], after=BlindSpots.storage_made)
     numpy = sys.modules.get("numpy")
     yield WatchedFunction([(numpy, "empty"), (numpy, "empty_like")], after=BlindSpots.array_made)

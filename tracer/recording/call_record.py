@@ -80,7 +80,6 @@ class CallRecord:
         return (*(counter for _, counter in self.counted()), *self.executions.runs.values())
 
     def fields(self) -> dict[str, Iterable[Any]]:
-        """What the trace has of calls and regions."""
         counted, launched, watch = self.counted(), self.launched, self._watch
         settings = self._settings_of(counter for _, counter in counted)
         runs, log, times = list(self.executions.runs.values()), watch.compilations, launched.times
@@ -240,7 +239,6 @@ class RecordingState:
         """The lowest sequence number that an autograd node of this training step can have."""
 
     def step_begins(self) -> None:
-        """A new training step begins."""
         self._step_began_at = seams.next_sequence_number()
 
     def phase(self) -> Phase:
@@ -272,7 +270,6 @@ class RecordingState:
             self.mode.setting_changed(name, value)
 
     def start(self) -> None:
-        """The recording begins, or goes on under settings that may have changed."""
         self.watch.log.recording_began(self)
         now = process.values_now() if self._at_end else {}
         for name, value in now.items():
@@ -280,7 +277,6 @@ class RecordingState:
                 self.setting_changed(name, self._at_end[name], value)
 
     def stop(self) -> None:
-        """The recording ends: settings that change from here on are looked at when it goes on."""
         self._at_end = process.values_now()
         self.watch.log.recording_ended()
 
@@ -306,7 +302,6 @@ class RecordingState:
         return process.under(self.watch.with_inductor(environment), self.watch.log.settings_of_calls)
 
     def header(self, environment: Environment) -> Header:
-        """The header of a file of values."""
         from tracer import __version__
         from tracer.trace.values import Header
 
@@ -328,7 +323,6 @@ class RecordingState:
         )
 
     def source(self, calls: Iterable[CallGroup], partial: str) -> TraceSource:
-        """What a trace of ``calls`` says of the recording."""
         rank, world_size = rank_and_world_size()
         optimizer, options, gradients = self._optimizer, self._options, self.gradients.asked
         by_hand = optimizer.steps_by_hand
@@ -373,23 +367,19 @@ class GradientWatch:
         """Modules that were looked through, and train nothing."""
 
     def start(self) -> None:
-        """Begin, or go on."""
         self._number = seams.next_sequence_number()
         self._is_running = True
 
     def stop(self) -> None:
-        """The recording ends, or pauses."""
         self._look_outside()
         self._is_running = False
 
     def enters(self) -> None:
-        """An outermost module is called."""
         if not self._is_asked:
             self._look_outside()
             self._has_run = True
 
     def leaves(self, module: torch.nn.Module) -> None:
-        """An outermost module has returned, or failed."""
         if self._is_asked:
             return
         number = seams.next_sequence_number()
@@ -401,7 +391,6 @@ class GradientWatch:
 
     @property
     def asked(self) -> Gradients:
-        """Whether anything asked for a gradient so far."""
         if not seams.HAS_FORWARD_LINK:
             return Gradients.UNKNOWN
         if self._is_running:

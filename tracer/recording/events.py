@@ -68,7 +68,6 @@ class EventEntry(msgspec.Struct, eq=False):
     is_drawn: bool = False
 
     def event(self) -> Event:
-        """The event as a trace has it."""
         kind, name, before, _, _, phase, while_recording = self.key
         return Event(
             kind=kind,
@@ -118,7 +117,6 @@ class EventLog:
         self._calls = None
 
     def calls_recorded(self) -> int:
-        """Calls that were recorded so far."""
         return self._recorded if self._calls is None else self._calls.counted()[2]
 
     def place(self) -> int:

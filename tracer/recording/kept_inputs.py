@@ -57,11 +57,9 @@ class KeptInputs(Observer):
                 self._tensors[f"{name}/{argument}"] = copied.resolve_conj().resolve_neg()
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
-        """The name under which a group's inputs are kept."""
         return {"inputs": self._names[counter]} if counter in self._names else {}
 
     def write(self, path: Path) -> None:
-        """Write what is kept, whole or not at all."""
         from safetensors.torch import save
 
         write_whole(path, save(self._tensors, {"format": "pt"}), error=TraceError)

@@ -252,7 +252,6 @@ class LaunchedRecord:
             WATCHES.look_again()
 
     def launched(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType | None) -> None:
-        """A kernel is about to run."""
         node = seams.current_node()
         if self.is_timing or (node is None and get_ident() != self._attribution.modules.thread):
             return
@@ -313,19 +312,16 @@ class LaunchedRecord:
         return counts | {source: source.count for source in self._launches.values()}
 
     def begins(self, call: WatchedCall) -> None:
-        """A capture begins."""
         if not _is_inductors(call.frame):
             self._running[id(call.first)] = self._counts(), self._place(call)
 
     def ended(self, call: WatchedCall) -> None:
-        """A capture ended."""
         if id(call.first) in self._running:
             before, place = self._running.pop(id(call.first))
             added = {key: count - before.get(key, 0) for key, count in self._counts().items()}
             self._new(call.first, place, is_seen=True).calls = {key: count for key, count in added.items() if count > 0}
 
     def replayed(self, call: WatchedCall) -> None:
-        """A graph is about to run."""
         if _is_inductors(call.frame):
             return
         self._on_unseen()
@@ -363,7 +359,6 @@ class LaunchedRecord:
                 yield capture.name, capture.calls[key] * capture.replays
 
     def regions(self) -> Iterator[Region]:
-        """A region for each graph."""
         for capture in self._graphs:
             yield Region(
                 id=capture.name,
@@ -391,7 +386,6 @@ class LaunchedRecord:
                 yield order, replace(group, count=count, region=name)
 
     def kernels(self) -> tuple[Kernel, ...]:
-        """The kernels that were launched."""
         spellings: dict[str, list[tuple[_LaunchedKernel, KernelSource | None]]] = defaultdict(list)
         for kernel, source in (counter.extra for counter in self._launches.values()):
             spellings[kernel.spelled(source)].append((kernel, source))
@@ -411,7 +405,6 @@ class LaunchedRecord:
         )
 
     def groups(self) -> Iterator[tuple[int, CallGroup]]:
-        """The launches, each group with its position."""
         return self.split((counter, (counter.order, _group(counter))) for counter in self._launches.values())
 
 

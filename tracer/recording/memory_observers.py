@@ -74,18 +74,15 @@ class StorageObservers:
         )
 
     def start(self) -> None:
-        """Begin to watch."""
         ESCAPES.add(self.registry)
         WAITS.add(self.copies)
 
     def stop(self) -> None:
-        """Watch no more, and forget the storages that live."""
         WAITS.discard(self.copies)
         ESCAPES.discard(self.registry)
         self.registry.forget()
 
     def fields(self) -> dict[str, Iterable[Any]]:
-        """What the trace has of them."""
         return {
             "allocations": self.writes.allocations(),
             "unwritten_reads": self.writes.unwritten_reads(),
@@ -94,7 +91,6 @@ class StorageObservers:
 
     @property
     def is_following(self) -> bool:
-        """Whether any memory is followed."""
         return bool(self.unwritten.live or self.indices.live or self.indices.values.live)
 
     def opaque(self, info: OverloadInfo, args: Args, kwargs: Kwargs) -> None:
@@ -295,7 +291,6 @@ class MemoryObserver(Observer):
     # --- for the trace ---
 
     def allocations(self) -> list[Allocation]:
-        """Allocations in the order of their first calls."""
         found = sorted(self.unwritten.allocations.values(), key=lambda allocation: allocation.counter.order)
         return [
             Allocation(op=each.op, count=each.count, bytes=each.bytes, unfollowed=each.unfollowed, **where)
@@ -304,7 +299,6 @@ class MemoryObserver(Observer):
         ]
 
     def unwritten_reads(self) -> list[UnwrittenRead]:
-        """Reads of unwritten memory."""
         return [
             UnwrittenRead(
                 op=op,
@@ -381,7 +375,6 @@ class CopiesInFlight(Observer):
         return self._table.live if self._follows and info.access.arguments else False
 
     def waited(self) -> None:
-        """The host waited for the device."""
         self._table.give_up_all()
 
     def after(
@@ -471,16 +464,13 @@ class SharedParameters:
         self._changed: Counter[tuple[str, str]] = Counter()
 
     def start(self) -> None:
-        """Begin to watch."""
         _SHARING.add(self)
 
     def stop(self) -> None:
-        """Stop watching."""
         self.look()
         _SHARING.discard(self)
 
     def process_starts(self, call: WatchedCall) -> None:
-        """A process of ``multiprocessing`` is about to start."""
         process = call.first
         if not is_loader_worker(process):
             self._are_several = self._is_beside_others()

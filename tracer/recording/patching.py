@@ -174,7 +174,6 @@ _INLINED = "_torchdynamo_inline"
 
 
 def _around(around: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
-    """``inner`` as ``around`` calls it."""
     return lambda *args, **kwargs: around(inner, args, kwargs)
 
 
@@ -303,7 +302,6 @@ def _raw(owner: Any, name: str) -> Any:
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
-    """Set or remove an attribute."""
     try:
         if value is _MISSING:
             delattr(owner, name)
@@ -382,16 +380,13 @@ class Watchers(Generic[Listener]):
 
     @property
     def placed(self) -> int:
-        """The number of replaced functions."""
         return len(self._lifts)
 
     def add(self, listener: Listener) -> None:
-        """Start telling ``listener``."""
         self.listeners = (*self.listeners, listener)
         self.look_again()
 
     def discard(self, listener: Listener) -> None:
-        """Stop telling ``listener``."""
         listeners = list(self.listeners)
         with suppress(ValueError):
             listeners.remove(listener)

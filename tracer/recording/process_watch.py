@@ -82,7 +82,6 @@ class ProcessWatch:
         self._stops.append(lambda: SEEDS.stop(self.log))
 
     def leave(self) -> None:
-        """Undo what ``enter`` did."""
         self._depth -= 1
         if self._depth == 0:
             self._variables.stop()
@@ -94,7 +93,6 @@ class ProcessWatch:
             self._first_uses = None
 
     def fields(self) -> dict[str, Iterable[Any]]:
-        """What the trace has of loaders and generators."""
         loaders = () if self.loaders is None else self.loaders.listed()
         return {"loaders": loaders, "own_generators": self.own_generators.listed()}
 
@@ -121,12 +119,10 @@ class VariableEvents:
         self._look = look
 
     def start(self) -> None:
-        """Begin to watch."""
         _LISTENERS.append(self)
         _keep_in(_Telling)
 
     def stop(self) -> None:
-        """Stop watching."""
         _LISTENERS[:] = [other for other in _LISTENERS if other is not self]
         if not _LISTENERS:
             _keep_in(dict)

@@ -187,7 +187,6 @@ class Recorder:
         part.start(self._environment)
 
     def start(self) -> None:
-        """Begin to record on this thread."""
         if self._environment is None:
             self._environment = process.capture_environment(before_calls=True)
         seams.register_with_higher_order_ops(RecordingMode)
@@ -206,7 +205,6 @@ class Recorder:
             self._environment = process.completed(self._environment)
 
     def trace(self, version: str) -> Trace:
-        """Return the recording so far as a trace."""
         self.generators.look()
         fields: dict[str, Any] = {}
         for part in self._parts:

@@ -26,8 +26,8 @@ from tracer.runner.steps import StepRange
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind
-    from tracer.recording.fake.machine import FakeMachine, OneRank
     from tracer.recording.lines.recording import LineRecording
+    from tracer.recording.options import FakeMachine, OneRank
     from tracer.recording.process.following import LogStep
     from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow

@@ -33,7 +33,7 @@ from tracer.trace.file import values_path
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind
-    from tracer.recording.fake.machine import FakeMachine, OneRank
+    from tracer.recording.options import FakeMachine, OneRank
 
 
 #: Sent by job schedulers, torchrun and a closing terminal; they end a Python process at once.

@@ -109,7 +109,7 @@ def test_asking_imports_nothing(module: types.ModuleType) -> None:
 
 
 def test_neither_settings_nor_variables_nor_events_import_torch() -> None:
-    modules = "process.settings", "process.variables", "events", "process_watch"
+    modules = "process.settings", "events", "process_watch"
     code = "import sys\n" + "".join(f"import tracer.recording.{name}\n" for name in modules)
     code += "from tracer.tables.asked import asked\n"
     code += "tracer.recording.process.settings.read_settings(asked().settings)\n"

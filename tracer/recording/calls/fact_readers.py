@@ -32,7 +32,7 @@ from tracer.facts.fact import (
 )
 from tracer.facts.fact import MISSING as MISSING
 from tracer.ops import packet_of, row_of
-from tracer.recording.origin.sites import is_torchs_own, outwards, spell
+from tracer.recording.origin.sites import is_torchs_own, is_tracers_own, outwards, spell
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.host_generators import MOVED_ON, UNUSED, Drawn
 from tracer.recording.storage.known_numbers import Indices
@@ -62,7 +62,6 @@ _COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_f
 _KNOWN_DTYPES = frozenset(FACTS["dtype"].domain)
 _KNOWN_LAYOUTS = frozenset(FACTS["layout"].domain)
 _KNOWN_DEVICES = frozenset(FACTS["device"].domain)
-_OWN_FOLDER = __file__.rpartition("recording")[0]
 
 
 def primary_position(func: Any) -> int | None:
@@ -109,7 +108,7 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
     """A reader for each of ``keys`` that ``func`` has an argument for; ``indices``: tensors of distinct numbers."""
     packet = packet_of(str(func))
     of_torch = (seams.is_coalesced, seams.indices_of, seams.group_size)
-    services = Services(indices or Indices(), *of_torch, _is_not_the_programs)
+    services = Services(indices or Indices(), *of_torch, lambda path: is_torchs_own(path) or is_tracers_own(path))
     readers = (
         ("layout", _any_sparse_layout if packet in _PRODUCTS else None),
         ("dtype", _dtype_asked_for if packet in _SCANS else None),
@@ -133,10 +132,6 @@ def _group_size_reader(func: Any) -> ArgumentReader | None:
         return MISSING if size is None else size
 
     return read
-
-
-def _is_not_the_programs(path: str) -> bool:
-    return is_torchs_own(path) or path.startswith(_OWN_FOLDER)
 
 
 def _dtype_asked_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -219,7 +214,7 @@ def dtype_word(dtype: Any) -> str:
         return "float8"
     if name.startswith(("qint", "quint")):
         return "quantized"
-    return _word(name, _KNOWN_DTYPES, "other")
+    return name if name in _KNOWN_DTYPES else "other"
 
 
 def layout_word(layout: Any) -> str | None:
@@ -229,15 +224,10 @@ def layout_word(layout: Any) -> str | None:
 
 
 def device_word(device: Any) -> str:
-    """The vocabulary's word for a device."""
     name = getattr(device, "type", None) or str(device)
     if name == "privateuseone":
         name = seams.private_backend_name()
-    return _word(name, _KNOWN_DEVICES, "other")
-
-
-def _word(name: str, domain: frozenset[Any], otherwise: str) -> str:
-    return name if name in domain else otherwise
+    return name if name in _KNOWN_DEVICES else "other"
 
 
 #: The key of an overload's reader of draws: one reading gives three facts.
@@ -323,7 +313,6 @@ def _is_in_loader(frame: FrameType | None) -> bool:
 
 
 def draw_facts(drawn: Drawn) -> dict[str, FactValue]:
-    """A reading as facts of the trace."""
     name, provenance, elsewhere = drawn
     if provenance is UNUSED:
         return {GENERATOR: name}

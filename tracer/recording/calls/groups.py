@@ -39,7 +39,7 @@ class CallCounter(msgspec.Struct, eq=False):
     settings: ModuleSettings = ()
     """The settings that had changed while recording, and their values for these calls."""
     form: Any = None
-    """The arguments of its first call, as ``argument_forms`` reads them."""
+    """The arguments of its first call, as ``fact_readers`` reads them."""
     count: int = 0
     order: int = msgspec.field(default_factory=ORDER.__next__)
 
@@ -102,7 +102,6 @@ class OverloadInfo:
         self.counters = self.pages.pop(now, {})
 
     def every_counter(self) -> Iterator[CallCounter]:
-        """The counters under all settings."""
         for counters in (*self.pages.values(), self.counters):
             yield from tuple(counters.values())
 

@@ -264,7 +264,6 @@ class CompileLog(logging.Handler):
         _INDUCTOR.add(self)
 
     def stop(self) -> None:
-        """Stop observing."""
         _INDUCTOR.discard(self)
         compile_seams.TRACE_LOG.removeHandler(self)
         self._tracing.clear()
@@ -298,14 +297,12 @@ class CompileLog(logging.Handler):
 
     def entry_called(self, call: WatchedCall) -> None:
         """``compile_fx`` is called: by itself for each of its settings, and by the wrapper."""
-        caller = call.frame
-        if caller.f_code is not _WRAPPER_CODE and caller.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
-            self.compiles(caller, {})
+        if call.frame.f_code is not _WRAPPER_CODE and call.frame.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
+            self.compiles(call.frame, {})
 
     def graph_handed_over(
         self, call: WatchedCall, backend: str = "", config: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
-        """Dynamo is about to call a backend."""
         backend = backend or str(getattr(call.first, "compiler_name", "")) or "unnamed"
         program = CapturedGraph(compile_seams.compile_id(), backend, call.args[1])
         program.code, program.fullgraph = compile_seams.compiled_function(call.frame)
@@ -353,7 +350,6 @@ class CompileLog(logging.Handler):
 
     @property
     def _compiling(self) -> CompiledCode | None:
-        """The graph that this thread is compiling."""
         running = self._current.get(get_ident())
         return running[-1][1] if running else None
 
@@ -529,10 +525,6 @@ def _unseen(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         return function(*args, **kwargs)
 
 
-def _look_again(log: CompileLog, call: WatchedCall) -> None:
-    _INDUCTOR.look_again()
-
-
 def _dynamo_follows(log: CompileLog, call: WatchedCall) -> None:
     """``torch.compile`` is called. Dynamo is imported next: observe it before it reads anything."""
     compile_seams.load("torch._dynamo")
@@ -547,7 +539,7 @@ def _entries() -> list[WatchedFunction]:
     writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
     return [
         WatchedFunction([(wrapper, "__init__"), (other_backend, "__init__")], before=_dynamo_follows),
-        WatchedFunction([(sys.modules.get("torch.export"), "export")], after=_look_again),
+        WatchedFunction([(sys.modules.get("torch.export"), "export")], after=lambda log, call: _INDUCTOR.look_again()),
         WatchedFunction([(loaded(*compile_seams.FRAME_COMPILER), "__call__")], around=HOOKS.compiling),
         WatchedFunction([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
         WatchedFunction([(wrapper, "__call__")], before=CompileLog.wrapper_called),

@@ -204,7 +204,6 @@ class _RegionRuns:
         patching.in_children(self._step_aside)
 
     def add(self, listener: Executions) -> None:
-        """Begin to count for ``listener``."""
         self.listeners = (*self.listeners, listener)
         self.look_again()
 

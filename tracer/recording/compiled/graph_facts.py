@@ -68,7 +68,6 @@ class GraphIndices(Indices):
         return self.read_at.get(id(tensor)) == (at, _ids(indices))
 
     def forget(self) -> None:
-        """The graph was read."""
         self._registry.forget()
         self.read_at.clear()
 
@@ -141,12 +140,10 @@ class GraphValues:
         return None if value is None else self.eager(value)
 
     def distinct(self) -> dict[str, Distinct]:
-        """Those with distinct numbers, by name."""
         known = {name: self._indices.of(tensor) for name, tensor in self._tensors.items()}
         return {name: numbers for name, numbers in known.items() if numbers is not None}
 
     def follow(self, node: Node) -> None:
-        """Note what is known after a call."""
         if not node.op.startswith(_KNOWN_INSIDE):
             for name, tensor in self._tensors.items():
                 if not {name, self._graph.parts.get(name)}.isdisjoint(node.reads):

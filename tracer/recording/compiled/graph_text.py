@@ -80,12 +80,10 @@ class Graph(NamedTuple):
 
     @property
     def has_unfixed_sizes(self) -> bool:
-        """Whether a size is dynamic."""
         return any(value is not None and None in value.shape for value in self.values.values())
 
 
 def flat(arguments: Iterable[Any]) -> Iterator[Any]:
-    """The arguments, with lists flattened."""
     for argument in arguments:
         if isinstance(argument, list):
             yield from flat(argument)

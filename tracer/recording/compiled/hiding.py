@@ -34,7 +34,6 @@ class HiddenHooks:
         """Number of dispatch modes that were active when dynamo last began to compile."""
 
     def guarded(self, guards: str) -> None:
-        """Dynamo made these guards."""
         if any("_global_forward" in line and any(word in line for word in _ASKS) for line in guards.splitlines()):
             self.hides = False
 

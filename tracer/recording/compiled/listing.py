@@ -175,7 +175,6 @@ class RegionList:
         )
 
     def name_of(self, code: CompiledCode) -> str:
-        """The region's id in the trace."""
         if id(code) not in self._ids:
             base, taken = f"{code.compile_id or 'earlier'} {code.direction}", set(self._ids.values())
             names = chain([base], (f"{base} {number}" for number in counting(2)))

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._device import DeviceContext
 
 from tracer.recording import patching
-from tracer.recording.fake.machine import FakeMachine
+from tracer.recording.options import FakeMachine
 from tracer.recording.origin.sites import outwards
 from tracer.recording.patching import Holder, held_by
 from tracer.recording.torch_private.fake_tensors import TAKERS_OF_DEVICES
@@ -37,7 +37,6 @@ class _Stream:
         """Whatever is asked for: a priority, timing."""
 
     def record(self, *_: object) -> _Stream:
-        """Nothing is recorded."""
         return self
 
     record_event = record
@@ -48,11 +47,9 @@ class _Stream:
     wait_event = wait_stream = synchronize = wait
 
     def query(self) -> bool:
-        """All work is done."""
         return True
 
     def is_capturing(self) -> bool:
-        """No graph is captured."""
         return False
 
     def elapsed_time(self, *_: object) -> float:
@@ -100,7 +97,6 @@ class _Generator(torch.Generator, metaclass=_StandIn):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        """The device that it was made for."""
         return self._device  # type: ignore[attr-defined,no-any-return]
 
     def set_state(self, new_state: Any) -> Any:
@@ -194,7 +190,6 @@ def answers(machine: FakeMachine) -> dict[Holder, Any]:
 
 
 def start() -> None:
-    """The program uses the GPU."""
     torch.cuda._lazy_init()
 
 
@@ -274,7 +269,6 @@ _PLACE: Any = FakeTensor.device
 
 
 def _is_there(tensor: torch.Tensor) -> bool:
-    """``tensor.is_cuda``."""
     return claimed_device(tensor) == "cuda" and not _is_torchs(sys._getframe(1))
 
 

@@ -21,7 +21,7 @@ from torch.utils.data import _utils, dataloader
 from tracer.names import BlindSpotKind
 from tracer.recording.blind_spots import WATCHES
 from tracer.recording.fake import gpu
-from tracer.recording.fake.machine import FakeMachine, OneRank
+from tracer.recording.options import FakeMachine, OneRank
 from tracer.recording.patching import Holder, Watch, place
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.compile_seams import compilation_off, dtype_of
@@ -63,11 +63,9 @@ class UnreadWeights:
             return torch.empty(header.get_shape(), dtype=dtype_of(dtype), device=self._device)
 
     def get_slice(self, name: str) -> _Slice:
-        """A tensor, or a part of it, to come."""
         return _Slice(self._file.get_slice(name), self._made)
 
     def get_tensor(self, name: str) -> torch.Tensor:
-        """A fake tensor."""
         return self._made(self._file.get_slice(name))
 
     def get_tensors(self) -> dict[str, torch.Tensor]:
@@ -102,7 +100,6 @@ def opening_weights(mode: Any) -> Callable[..., Any]:
 
 
 def holders_of_safe_open() -> list[Holder]:
-    """Modules that hold ``safe_open``."""
     original: Any = getattr(sys.modules.get("safetensors"), "safe_open", None)
     modules = [module for module in list(sys.modules.values()) if isinstance(module, type(sys))]
     return [(module, "safe_open") for module in modules if original and vars(module).get("safe_open") is original]

@@ -69,7 +69,6 @@ class ChildLog:
         CHILDREN.discard(self)
 
     def listed(self) -> Iterator[BlindSpot]:
-        """All of them, in the order in which they were first noticed."""
         self._look()
         for (detail, location), count in self._unfollowed.items():
             yield BlindSpot(kind=BlindSpotKind.OTHER_PROCESS, detail=detail, location=location, count=count)

@@ -136,7 +136,6 @@ class Following(ChildLog):
         _call(folder, _START, own)
 
     def leave(self) -> None:
-        """Follow no more."""
         CHILDREN.discard(self)
         self._listens = False
         while self._lifts:
@@ -199,7 +198,6 @@ class Following(ChildLog):
     # --- processes that start ---
 
     def process_starts(self, call: WatchedCall) -> None:
-        """A process of ``multiprocessing`` starts."""
         process = call.first
         methods: Any = sys.modules["multiprocessing"]
         method = getattr(process, "_start_method", None) or methods.get_start_method(allow_none=True)
@@ -213,7 +211,6 @@ class Following(ChildLog):
         self._start(started_by, call.frame, served=served)
 
     def program_starts(self, call: WatchedCall) -> None:
-        """``subprocess`` starts a program."""
         if is_started_by_torch(call.frame, "_inductor"):
             self._next.role = ""
         else:  # any program may start Python in the end; one that says so is missed where it is not heard of

@@ -93,7 +93,6 @@ class FirstUses:
         self.look()
 
     def stop(self) -> None:
-        """Stop watching."""
         self.look()
         _STARTS.discard(self)
 
@@ -117,7 +116,6 @@ class FirstUses:
 
 
 def _is_first_use(event: Event, subsystem: Subsystem) -> bool:
-    """Return whether ``event`` is that of the first use of ``subsystem``."""
     return event.kind is EventKind.FIRST_USE and event.name == subsystem.value
 
 

@@ -289,7 +289,6 @@ class HostWatch(GeneratorWatch):
             seed_calls.REPLACED.clear()
 
     def look_again(self, *, nobody_seeded: bool = False) -> None:
-        """Watch NumPy's generator too, if NumPy was loaded since; ``nobody_seeded``: it was loaded just now."""
         if self.is_asleep():
             return
         own_generators.WATCHERS.look_again()  # NumPy may be loaded by now

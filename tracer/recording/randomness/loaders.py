@@ -164,15 +164,12 @@ class LoaderLog:
             for (site, own, kind), count in self._iterated.items()
         )
 
-    def constructed(self, frame: FrameType, loader: Any) -> None:
-        self._place_of(loader, _caller(frame, loader))
-
     def epoch_was_set(self, frame: FrameType, sampler: Any) -> None:
-        self._place_of(sampler, frame).sets_epoch = True
+        self.place_of(sampler, frame).sets_epoch = True
 
     def iterates(self, frame: FrameType, loader: Any) -> None:
         """An iterator is being constructed; nothing has been drawn for it yet."""
-        place = self._place_of(loader, _caller(frame, loader))
+        place = self.place_of(loader, _caller(frame, loader))
         order = _order_of(loader)
         kind = self._described(loader, order)
         count = self._iterated.setdefault((place.site, place.own, kind), _Count())
@@ -186,7 +183,7 @@ class LoaderLog:
             for own in own_generators.WATCHERS.listeners:
                 own.may_draw_elsewhere()
         if order.is_distributed:
-            sampler = self._place_of(order.sampler, frame)
+            sampler = self.place_of(order.sampler, frame)
             sampler.iterations += 1
             if sampler.iterations > 1:
                 count.epoch_set = bool(count.epoch_set or sampler.sets_epoch or _read(order.sampler, "epoch", 0))
@@ -232,7 +229,7 @@ class LoaderLog:
         _, provenance, _ = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
         return provenance.origin, spell(provenance.site)
 
-    def _place_of(self, thing: Any, frame: FrameType) -> _Place:
+    def place_of(self, thing: Any, frame: FrameType) -> _Place:
         if thing not in self._places:
             self._places[thing] = _Place(self._sites.innermost(frame), self._sites.users_own(frame))
         return self._places[thing]
@@ -317,7 +314,9 @@ def _functions() -> list[WatchedFunction]:
     sampler = _torch_class("distributed", "DistributedSampler") or None
     worker = sys.modules.get("torch.utils.data._utils.worker")
     return [
-        WatchedFunction([(loader, "__init__")], before=lambda log, call: log.constructed(call.frame, call.first)),
+        WatchedFunction(
+            [(loader, "__init__")], before=lambda log, call: log.place_of(call.first, _caller(call.frame, call.first))
+        ),
         WatchedFunction([(loader, "__iter__")], before=lambda log, call: log.iterates(call.frame, call.first)),
         WatchedFunction([(sampler, "set_epoch")], before=lambda log, call: log.epoch_was_set(call.frame, call.first)),
         WatchedFunction([(worker, "_worker_loop")], before=lambda log, call: log.worker_begins(), in_children=True),

@@ -100,7 +100,6 @@ def merged(starts: Any, ends: Any) -> Runs:
 
 
 def size_of(runs: Runs) -> int:
-    """Return the number of bytes."""
     return int((runs[1] - runs[0]).sum())
 
 

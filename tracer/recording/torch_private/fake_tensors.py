@@ -235,7 +235,6 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             return torch.empty_strided(product.shape, product.stride(), dtype=dtype)
 
     def _for_real(self, func: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-        """``func`` of known values."""
         args, named = tree_map_only(FakeTensor, self.values_of, (tuple(args), named))
         with seams.without_modes():
             return func(*args, **named)

@@ -503,7 +503,6 @@ storage_id_of_strided: Callable[[Any], int] = _storage_id or storage_id
 
 
 def storage_bytes(tensor: torch.Tensor) -> int:
-    """The size of the storage of ``tensor``."""
     return int(_storage_of(tensor).nbytes())
 
 
@@ -549,12 +548,10 @@ def weak_storage(tensor: torch.Tensor) -> int:
 
 
 def is_expired(reference: int) -> bool:
-    """Return whether the storage behind ``reference`` is gone."""
     return bool(torch.UntypedStorage._expired(reference))
 
 
 def free_weak_storage(reference: int) -> None:
-    """Give a weak reference back."""
     torch.UntypedStorage._free_weak_ref(reference)
 
 
@@ -590,7 +587,6 @@ def has_kernel_of_a_layout(func: Any) -> bool:
 
 
 def can_call_composite(func: Any) -> bool:
-    """Return whether the composite kernel of ``func`` can be called by itself."""
     return hasattr(func, "_op_dk")
 
 

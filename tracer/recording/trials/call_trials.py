@@ -105,7 +105,6 @@ class RegionTrials(RegionObserver):
         """``None``: nothing is at risk; no reason not to run it again."""
 
     def before(self, run: RegionRun, compiled: Any, inputs: Any) -> tuple[Prepared, Attempt] | None:
-        """Prepare to replay a region that is about to run, if it is to be tried."""
         with unseen():
             if run.code not in self._tried:
                 try:
@@ -155,7 +154,6 @@ class RegionTrials(RegionObserver):
         return prepared, attempt
 
     def after(self, begun: tuple[Prepared, Attempt] | None, result: Any) -> None:
-        """Replay the region, which has run."""
         if begun is not None:
             prepared, attempt = begun
             with unseen():
@@ -234,7 +232,6 @@ class TrialObserver(Observer):
     def before(
         self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
     ) -> Prepared | Untried | None:
-        """Prepare to replay a call, if it is to be tried."""
         if counter is None:
             return Untried.NO_INPUT
         tally = self._met(info, counter)
@@ -250,7 +247,6 @@ class TrialObserver(Observer):
     def after(
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
-        """Replay the call, which has returned."""
         if isinstance(begun, Untried):
             self._pass_over(info, counter, begun)
         elif begun is not None:
@@ -268,7 +264,6 @@ class TrialObserver(Observer):
         return self._replay.compare(prepared, own, list(results_of(plan.scratch, result)), make)
 
     def _pass_over(self, info: OverloadInfo, counter: CallCounter, reason: Untried) -> None:
-        """Count a call that cannot be replayed."""
         tally = self._met(info, counter)
         if tally is not None:
             plan = self._plan(info)
@@ -292,7 +287,6 @@ class TrialObserver(Observer):
         return self._tries_all or (self._risk is not None and self._risk.of([describe()]))
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
-        """The outcome of a group's trials, if the group is at risk."""
         tally = self._tallies.get(counter)
         return {} if tally is None else {"tried": tally.listed()}
 

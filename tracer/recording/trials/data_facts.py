@@ -201,12 +201,10 @@ class DataFacts(Observer):
     def after(
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
-        """Examine what the call has chosen."""
         if begun is not None:
             self._note(counter, lambda: begun(args, kwargs, result), args)
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
-        """The number of a group's calls by data fact."""
         tally = self._tallies.get(counter)
         return {} if tally is None else {"data": dict(tally)}
 

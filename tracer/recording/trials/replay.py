@@ -227,7 +227,6 @@ class TrialTally:
         return self.call_count <= _FIRST_CALLS or not self.call_count & (self.call_count - 1)
 
     def leave(self, reason: Untried) -> None:
-        """Count a call that was not tried."""
         self._untried[reason] += 1
 
     def note(self, own: object, results: Sequence[object], relative: float) -> None:

@@ -70,7 +70,6 @@ class ValuesFile:
             self.writer = self._made
 
     def place(self) -> int:
-        """Return the number of calls in the file."""
         return 0 if self._made is None else self._made.calls
 
     def step_ended(self) -> None:

@@ -110,7 +110,6 @@ class Stored(msgspec.Struct, eq=False):
 
 class DigestTable(StorageTable[Stored]):
     def __init__(self, digest: Callable[[torch.Tensor], Any], registry: StorageRegistry) -> None:
-        """``digest`` returns the digest of a tensor as it is now."""
         super().__init__(registry)
         self._digest = digest
         self.on_unrecorded_write: Callable[[], None] = lambda: None
