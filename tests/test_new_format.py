@@ -1,4 +1,4 @@
-"""Adding a format is one row in ``report.files.formats``: the command line and a file's suffix know it."""
+"""Adding a format is one row in ``report.report``: the command line and a file's suffix know it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import pytest
 from tests.support.build import call, report, trace
 from tests.support.command import Command
 from tracer.integrations.chosen_steps import ChosenSteps
-from tracer.report.files import formats
-from tracer.report.files.formats import Format, render
-from tracer.report.view import ReportView
+from tracer.report import report as formats
+from tracer.report.report import Format, Report, render
 
 NAME, SUFFIX = "haiku", ".haiku"
 
 
-def render_haiku(made: ReportView) -> str:
+def render_haiku(made: Report) -> str:
     return f"a step was traced once\n{len(made.findings)} lines stood there and fell\n{made.target.backend} is calm\n"
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.support.command import SCRIPTS, Finished, ranks, tracer_process
 from tracer import Trace, judge
 from tracer.names import BlindSpotKind, Phase
-from tracer.report.files.formats import render
+from tracer.report.report import render
 
 SCRIPT = SCRIPTS / "parallel.py"
 

@@ -226,7 +226,7 @@ def test_the_headline_says_that_the_recording_is_on_fake_tensors(fake_report: Re
 
 @pytest.mark.parametrize("format", ["text", "html", "markdown", "json", "sarif", "junit"])
 def test_every_format_says_that_the_recording_is_on_fake_tensors(fake_report: Report, format: str) -> None:
-    from tracer.report.files.formats import render
+    from tracer.report.report import render
 
     text = render(format, fake_report)
     assert "fake tensors" in text

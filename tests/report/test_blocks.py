@@ -13,10 +13,9 @@ from tracer.names import Detail, Verdict
 from tracer.plain import visible
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
-from tracer.report.files.formats import render
+from tracer.report.report import Report, render
 from tracer.report.sections import order
 from tracer.report.sections.order import Listed
-from tracer.report.view import ReportView
 
 WORD = "cloudy <img src=x>"
 STEP = said.Step(number=7, title=WORD, remedy="", code="rain()", where="sky.py:1", needs=(), worth="a coat")
@@ -46,7 +45,7 @@ def text_of(page: str) -> str:
 def test_each_kind_of_block_is_drawn_by_each_format(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     block = ONE_OF_EACH[kind]
 
-    def weather(_: ReportView, __: Reader) -> Section:
+    def weather(_: Report, __: Reader) -> Section:
         return Section(anchor="weather", title="Weather", blocks=(block,))
 
     monkeypatch.setattr(order, "SECTIONS", (Listed(weather, Detail.BRIEF),))

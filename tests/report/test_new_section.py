@@ -7,15 +7,14 @@ import pytest
 from tests.support.build import finding, report
 from tracer.names import Detail, Verdict
 from tracer.report.blocks import Badge, Code, Column, Fold, Paragraph, Reader, Section, Table, Tone
-from tracer.report.files.formats import render
+from tracer.report.report import Report, render
 from tracer.report.sections import order
 from tracer.report.sections.order import Listed
-from tracer.report.view import ReportView
 
 TITLE, LEAD, CELL, UNFOLDED = "Weather", "It rained while `train.py` ran.", "train.py:10 <b>", "Nine of ten days."
 
 
-def weather(made: ReportView, reader: Reader) -> Section:
+def weather(made: Report, reader: Reader) -> Section:
     table = Table((Column("Place"), Column("Sky")), ((Code(CELL), Badge(Verdict.UNKNOWN, "cloudy")),))
     blocks = (Paragraph(LEAD, Tone.LEAD), table, Fold("The days", (Paragraph(UNFOLDED),)))
     return Section(anchor="weather", title=TITLE, blocks=blocks)

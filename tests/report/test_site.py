@@ -12,7 +12,7 @@ import pytest
 from tests.report.samples import full_report, process_report
 from tracer.report import Report
 from tracer.report.files import sarif as site
-from tracer.report.files.formats import render
+from tracer.report.report import render
 
 ADDRESS = "https://docs.example"
 

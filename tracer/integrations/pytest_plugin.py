@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--determinism-report")
     if path:
         from tracer.errors import TracerError
-        from tracer.report.files.formats import format_of
+        from tracer.report.report import format_of
 
         try:
             format_of(path)

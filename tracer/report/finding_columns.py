@@ -19,7 +19,7 @@ from tracer.findings import Condition, Deciding, Evidence, Finding, Judgement
 from tracer.names import Backend, Word
 from tracer.plain import visible
 from tracer.plan import name_of, place_of
-from tracer.report.view import ReportView
+from tracer.report.report import Report
 from tracer.report.words import (
     ABOUT,
     EVIDENCE_STRENGTH,
@@ -307,7 +307,7 @@ def table_columns(table: str) -> tuple[CellColumn[Any], ...]:
     return tuple(column for column in COLUMNS if column.in_files) if table == FINDINGS else CALLS
 
 
-def _cells(report: ReportView, table: str) -> list[tuple[Cell, ...]]:
+def _cells(report: Report, table: str) -> list[tuple[Cell, ...]]:
     """The cells of each row."""
     readers = [column.cell for column in table_columns(table)]
     entries: Iterator[Any] = (Judged(finding, report.judgement) for finding in report.findings)
@@ -316,7 +316,7 @@ def _cells(report: ReportView, table: str) -> list[tuple[Cell, ...]]:
     return [tuple([read(entry) for read in readers]) for entry in entries]
 
 
-def render(report: ReportView, table: str = FINDINGS) -> str:
+def render(report: Report, table: str = FINDINGS) -> str:
     """CSV: the header and a row an entry, lines ended by ``\\n``, cells quoted where they need it."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
@@ -333,7 +333,7 @@ def _inert(value: Cell) -> str | int:
     return f"'{text}" if value.startswith(_FORMULA) else text
 
 
-def table_frame(report: ReportView, table: str = FINDINGS) -> pd.DataFrame:
+def table_frame(report: Report, table: str = FINDINGS) -> pd.DataFrame:
     """One of the tables: the CSV's columns, plain strings, integer counts.
 
     Strings are Python's own: a pyarrow-backed column refuses the lone surrogates that a file name can hold.

@@ -10,8 +10,8 @@ import tracer
 from tracer.findings import Acceptance, FillCost, Finding, Judgement, Note, PlannedChange, Process, Tally, Target
 from tracer.names import EvidenceKind, Training
 from tracer.plain import json_text
+from tracer.report.report import Report
 from tracer.report.sections.answers import headline
-from tracer.report.view import ReportView
 from tracer.trace import records
 from tracer.trace.differences import RankComparison
 from tracer.trace.records import FactValue
@@ -83,12 +83,12 @@ _AT_A_TIME = 1_000
 _NONE, _DEEPER = '\n    "findings": []', "    "
 
 
-def render(report: ReportView) -> str:
+def render(report: Report) -> str:
     """``Document`` as indented JSON; read it back with ``msgspec.json.decode(text, type=Document)``."""
     return "".join(pieces(report))
 
 
-def pieces(report: ReportView) -> Iterator[str]:
+def pieces(report: Report) -> Iterator[str]:
     """The same text, a piece for each thousand findings."""
     findings, form = report.findings, JudgementForm.of(report.judgement)
     document = Document(

@@ -10,7 +10,7 @@ from tracer.gate.gating import file_of
 from tracer.names import AT_RISK, Verdict
 from tracer.plain import one_line, visible
 from tracer.plan import place_of
-from tracer.report.view import ReportView
+from tracer.report.report import Report
 from tracer.report.words import counted, phase_of, statement_of
 
 #: Findings of a case that are told, and the characters of each.
@@ -19,7 +19,7 @@ _LINES, _LONGEST = 100, 2_000
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(report: ReportView) -> str:
+def render(report: Report) -> str:
     """One suite; its cases are named by rule and file, so that they keep their names while code moves.
 
     Behind a gate a case fails where the gate does, and one that was accepted whole is skipped.
@@ -42,7 +42,7 @@ def render(report: ReportView) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(report: ReportView, rule: str, path: str, places: list[int]) -> ElementTree.Element:
+def _case(report: Report, rule: str, path: str, places: list[int]) -> ElementTree.Element:
     """One rule in one file: failed by findings that fail, else skipped where nothing is known or all is accepted."""
     case = ElementTree.Element("testcase", {"name": _text(rule), "classname": _text(path or "process"), "time": "0"})
     spoken_for = report.spoken_for

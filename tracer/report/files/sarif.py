@@ -19,8 +19,8 @@ from tracer.findings import Acceptance, Finding
 from tracer.gate.gating import file_of, risk_of
 from tracer.names import AcceptedBy, Verdict
 from tracer.plain import one_line, visible
+from tracer.report.report import Report
 from tracer.report.sections.findings import of_this_run, rests_on_a_rule
-from tracer.report.view import ReportView
 from tracer.report.words import VERDICTS, counted, phase_of, statement_of
 from tracer.trace.records import split_place
 
@@ -44,12 +44,12 @@ LEVELS: Mapping[Verdict, str] = {
 }
 
 
-def render(report: ReportView) -> str:
+def render(report: Report) -> str:
     """The log as indented JSON, ASCII only."""
     return json.dumps(sarif_log(report), indent=1) + "\n"
 
 
-def sarif_log(report: ReportView) -> dict[str, Any]:
+def sarif_log(report: Report) -> dict[str, Any]:
     """The log as plain values."""
     spoken_for = report.spoken_for
     # Where not all fit, what somebody accepted is left out first.
@@ -106,7 +106,7 @@ def _suppression(acceptance: Acceptance) -> dict[str, Any]:
     return {"kind": kind, **({"justification": reason} if reason else {})}
 
 
-def _script(report: ReportView) -> str:
+def _script(report: Report) -> str:
     """The file that stands for the whole process: the script that was recorded, as places spell it."""
     places = (place for finding in report.findings for place in (finding.called_from, finding.location))
     files = [file_of(place) for place in places if place]

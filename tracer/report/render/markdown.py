@@ -9,9 +9,9 @@ from tracer.names import Detail
 from tracer.plain import one_line, visible
 from tracer.report import blocks as said
 from tracer.report.blocks import Block, Reader, Width, Words, flat
+from tracer.report.report import Report
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.order import sections_of
-from tracer.report.view import ReportView
 from tracer.report.words import VERDICTS, plural
 
 #: Bytes; GitHub refuses a summary of more than 1 MiB, and of a comment more than 65,536 characters.
@@ -26,7 +26,7 @@ _LONGEST, _LONGEST_CELL = 480, 200
 _ACTS = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~@:&$^=])")
 
 
-def render(report: ReportView) -> str:
+def render(report: Report) -> str:
     """The report in at most ``LIMIT`` bytes, cut between rows and items; empty where not even its first lines fit."""
     room = LIMIT - len(_CUT)
     parts: list[str] = []
@@ -39,7 +39,7 @@ def render(report: ReportView) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _parts(report: ReportView) -> Iterator[str]:
+def _parts(report: Report) -> Iterator[str]:
     head = head_of(report)
     caveats = "".join(f"; {_plain(caveat)}" for caveat in head.caveats)
     yield from (f"## {head.kicker}", "", f"**{_plain(head.headline)}**{caveats}", "", _plain(head.judged), "")

@@ -25,12 +25,12 @@ from tracer.plain import LINE_NUMBER, one_line, visible
 from tracer.report import blocks as said
 from tracer.report.blocks import PAGE, Reader, Words, flat
 from tracer.report.finding_columns import Judged, RowHalf, details, on_page
+from tracer.report.report import Report
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, MapBlock, model_map, targets_shown, worst_inside
 from tracer.report.sections.findings import accepted_in_words, like_draws
 from tracer.report.sections.order import sections_of
 from tracer.report.sections.recorded import command
-from tracer.report.view import ReportView
 from tracer.report.words import VERDICTS, by_severity, plural
 
 _PACKAGE = Path(__file__).resolve().parent.parent.parent
@@ -47,7 +47,7 @@ _WHOLE = Markup('<span class="whole">{}</span>')
 _NOTEBOOK = Reader(detail=Detail.BRIEF, rows=10, changes=6, findings=10)
 
 
-def render(report: ReportView) -> str:
+def render(report: Report) -> str:
     """The whole page. Scripts are allowed by their hash alone, so that no injected one could run."""
     texts = assets()
     bundle = datatables_script() if any(judgement.findings for judgement in targets_shown(report)) else None
@@ -67,7 +67,7 @@ def render(report: ReportView) -> str:
     )
 
 
-def to_notebook(report: ReportView) -> str:
+def to_notebook(report: Report) -> str:
     """A fragment for a notebook cell: the headline, the answers, the plan and the first findings; no script."""
     sections = list(sections_of(report, _NOTEBOOK))
     template = page_environment().get_template("notebook.html")
@@ -205,7 +205,7 @@ class _PageRows:
         return self.halves[part][tuple([strings[cell] if isinstance(cell, str) else int(cell) for cell in cells])]
 
 
-def findings_json(report: ReportView, blocks: tuple[MapBlock, ...] = ()) -> str:
+def findings_json(report: Report, blocks: tuple[MapBlock, ...] = ()) -> str:
     """The page's JSON: strings, places, rulings, the rows of each target, and the words of verdicts.
 
     ``blocks`` are those of the model's map, which each target colours. No character in the JSON can end the element
@@ -233,7 +233,7 @@ def findings_json(report: ReportView, blocks: tuple[MapBlock, ...] = ()) -> str:
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
 
 
-def _target(report: ReportView, judgement: Judgement, table: _PageRows, blocks: tuple[MapBlock, ...]) -> dict[str, Any]:
+def _target(report: Report, judgement: Judgement, table: _PageRows, blocks: tuple[MapBlock, ...]) -> dict[str, Any]:
     """One target's name, command, colours and rows; the report's own rows stand beside all others'."""
     target, tally, findings = judgement.target, judgement.tally, judgement.findings
     is_own = judgement is report.judgement

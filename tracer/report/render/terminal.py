@@ -24,9 +24,9 @@ from tracer.names import Detail
 from tracer.plain import LaidOut, breaks, is_terminal, one_line, visible
 from tracer.report import blocks as said
 from tracer.report.blocks import Block, Reader, Section, Width, Words, flat
+from tracer.report.report import Report
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.order import sections_of
-from tracer.report.view import ReportView
 from tracer.report.words import VERDICTS, plural
 
 #: Characters of one sentence and of one name that are shown unless all is; the middle of a longer one is left out.
@@ -135,13 +135,13 @@ class _Inert:
             yield Segment(visible(segment.text), segment.style)
 
 
-def render(report: ReportView) -> str:
+def render(report: Report) -> str:
     """The report as a text file: plain, 100 columns, a row for each answer that findings share."""
     return to_text(report, width=_FILE_WIDTH, color=False, limit=None)
 
 
 def to_text(
-    report: ReportView, *, width: int | None, color: bool | None, limit: int | None, detail: Detail = Detail.USUAL
+    report: Report, *, width: int | None, color: bool | None, limit: int | None, detail: Detail = Detail.USUAL
 ) -> LaidOut:
     """The report as text; ``None`` asks the terminal for width and colour, and shows every row of findings.
 
@@ -160,7 +160,7 @@ def to_text(
 
 
 def _laid_out(
-    report: ReportView, reader: Reader, width: int | None, color: bool | None, *, is_tight: bool = False
+    report: Report, reader: Reader, width: int | None, color: bool | None, *, is_tight: bool = False
 ) -> LaidOut:
     def parts(columns: int) -> Iterator[RenderableType]:
         drawing = Drawing(columns, unfolds=reader.is_whole)

@@ -27,9 +27,9 @@ from tracer.plain import one_line
 from tracer.plan import PlanStep, is_mode_on, place_of, step_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
+from tracer.report.report import Report
 from tracer.report.sections.calls import tally_of
 from tracer.report.sections.plan import is_suggestion
-from tracer.report.view import ReportView
 from tracer.report.words import (
     EVIDENCE_STRENGTH,
     GUARANTEE,
@@ -89,7 +89,7 @@ _STRENGTH = {kind: weight for weight, kind in enumerate(EvidenceKind)}
 _IN_ITS_PLACE = (About.LATE, About.CHANGED, About.LOADER)
 
 
-def head_of(report: ReportView) -> said.Head:
+def head_of(report: Report) -> said.Head:
     """Return the text above all sections."""
     judgement = report.judgement
     verdict, line, caveats = _headline(report)
@@ -128,12 +128,12 @@ def _inference(judgement: Judgement) -> str:
     return "inference in evaluation mode, with gradients left on" if left_on else "inference without gradients"
 
 
-def _program(report: ReportView) -> str:
+def _program(report: Report) -> str:
     """Return the name of the program that was run."""
     return "inference" if report.judgement.training is Training.INFERENCE else "step"
 
 
-def _traced(report: ReportView) -> str:
+def _traced(report: Report) -> str:
     """Return the recording, in one line: recordings, ranks, optimizer steps, calls."""
     sources = report.judgement.trace.sources
     names = list(dict.fromkeys(source.name for source in sources if source.name))
@@ -151,13 +151,13 @@ def _traced(report: ReportView) -> str:
     return " · ".join(filter(None, parts))
 
 
-def headline(report: ReportView) -> tuple[Verdict, str]:
+def headline(report: Report) -> tuple[Verdict, str]:
     """The whole report in one sentence, its caveats included, and the verdict whose colour it bears."""
     verdict, line, caveats = _headline(report)
     return verdict, "; ".join((line, *caveats))
 
 
-def _headline(report: ReportView) -> tuple[Verdict, str, tuple[str, ...]]:
+def _headline(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
     """The verdict in a few words, and the caveats without which it would say too much.
 
     What holds for the process weighs as much as what holds for a call. Where no risk was found, they name what was not
@@ -172,7 +172,7 @@ def _headline(report: ReportView) -> tuple[Verdict, str, tuple[str, ...]]:
     return verdict, line, caveats
 
 
-def _of_tables(report: ReportView) -> tuple[Verdict, str, tuple[str, ...]]:
+def _of_tables(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
     judgement, verdicts = report.judgement, met(report)
     untrained = WITHOUT_TRAINING.get(judgement.training, "")
     if not verdicts:
@@ -210,7 +210,7 @@ def _of_tables(report: ReportView) -> tuple[Verdict, str, tuple[str, ...]]:
     return verdict, f"{_NO_RISK}{data}{scope}", tuple(filter(None, caveats))
 
 
-def unseen(report: ReportView) -> tuple[str, ...]:
+def unseen(report: Report) -> tuple[str, ...]:
     """Return the parts of the program that were not seen, a few words each: a seed may lie in them, or a whole step."""
     kinds = {spot.kind for spot in report.blind_spots}
     if any(region.executions and region.inside in _NOT_SEEN for region in report.judgement.trace.regions):
@@ -219,19 +219,19 @@ def unseen(report: ReportView) -> tuple[str, ...]:
     return (*before, *dict.fromkeys(kind.headline for kind in BlindSpotKind if kind.headline and kind in kinds))
 
 
-def met(report: ReportView) -> set[Verdict]:
+def met(report: Report) -> set[Verdict]:
     """The verdicts that hold as the settings stand, of calls and of the process; empty where nothing was recorded."""
     of_process = {finding.verdict for finding in report.findings if not is_call(finding)}
     return of_process | {verdict for verdict, count in report.tally.as_is.items() if count}
 
 
-def draws_repeat(report: ReportView) -> bool:
+def draws_repeat(report: Report) -> bool:
     """Return whether nothing is left to seed: every generator seen to be drawn from starts alike in every run."""
     drawing = (finding for finding in report.findings if finding.verdict is Verdict.SEEDED)
     return all(step_of(finding, report.target) in (PlanStep.NOTHING, PlanStep.EVALUATION) for finding in drawing)
 
 
-def condition(report: ReportView) -> str:
+def condition(report: Report) -> str:
     """Return the conditions that conditional findings depend on, in a few words."""
     conditional = [finding for finding in report.findings if finding.verdict is Verdict.CONDITIONAL]
     if all(finding.about is About.GENERATOR for finding in conditional):
@@ -243,7 +243,7 @@ def condition(report: ReportView) -> str:
 # --- the three questions ----------------------------------------------------------------------------------
 
 
-def questions(report: ReportView, reader: Reader) -> Section | None:
+def questions(report: Report, reader: Reader) -> Section | None:
     """The three questions with their answers; on one screen, where the plan answers two of them, the second alone."""
     if reader.is_one_screen:
         does = said.Paragraph(f"With deterministic mode on: {_mode_sentence(report)}")
@@ -277,7 +277,7 @@ def unnamed_sentence(judgement: Judgement) -> str:
     )
 
 
-def _can_runs_differ(report: ReportView) -> said.Card:
+def _can_runs_differ(report: Report) -> said.Card:
     figures = [
         said.Figure(report.tally[verdict], verdict.value, verdict, sites_of(_with_verdict(report, verdict)))
         for verdict in (Verdict.RAISES, *VARYING, Verdict.UNKNOWN)
@@ -294,7 +294,7 @@ def _can_runs_differ(report: ReportView) -> said.Card:
     return said.Card(question, _can_differ_sentence(report), tuple(figures))
 
 
-def _can_differ_sentence(report: ReportView) -> str:
+def _can_differ_sentence(report: Report) -> str:
     if report.judgement.nothing_computed:
         return f"{NOTHING_COMPUTED}."
     untrained = WITHOUT_TRAINING.get(report.judgement.training)
@@ -304,7 +304,7 @@ def _can_differ_sentence(report: ReportView) -> str:
     return f"{before}{_of_what_was_recorded(report)}{by_data}"
 
 
-def _of_what_was_recorded(report: ReportView) -> str:
+def _of_what_was_recorded(report: Report) -> str:
     tally = report.tally
     verdicts = met(report)
     risky = _with_verdict(report, *VARYING)
@@ -343,25 +343,25 @@ def _of_what_was_recorded(report: ReportView) -> str:
     return f"No risk found in {total}. {unnamed_sentence(report.judgement) or _ON_RULES}"
 
 
-def _with_verdict(report: ReportView, *verdicts: Verdict, calls: bool = True) -> list[Finding]:
+def _with_verdict(report: Report, *verdicts: Verdict, calls: bool = True) -> list[Finding]:
     """Findings about calls, or about the process, that have one of ``verdicts`` as the settings stand."""
     return [finding for finding in report.findings if is_call(finding) is calls and finding.verdict in verdicts]
 
 
-def _what_does_the_mode_do(report: ReportView) -> said.Card:
+def _what_does_the_mode_do(report: Report) -> said.Card:
     question = "If I switch deterministic mode on, what becomes deterministic, and what raises?"
     figures = _mode_figures(report, "become deterministic", "raise", "stay at risk or unknown")
     return said.Card(question, _mode_sentence(report) if met(report) else _NOTHING, figures)
 
 
-def _mode_figures(report: ReportView, *labels: str) -> tuple[said.Figure, ...]:
+def _mode_figures(report: Report, *labels: str) -> tuple[said.Figure, ...]:
     """The calls, and places, that deterministic mode settles, raises at, and does nothing for."""
     verdicts = (Verdict.DETERMINISTIC, Verdict.RAISES, Verdict.UNKNOWN)
     each = zip(report.mode_effect, labels, verdicts, strict=True)
     return tuple(said.Figure(calls_behind(group), label, verdict, sites_of(group)) for group, label, verdict in each)
 
 
-def _mode_sentence(report: ReportView) -> str:
+def _mode_sentence(report: Report) -> str:
     fixed, raising, stays = report.mode_effect
     blocks = [finding for finding in report.findings if MODE in finding.settings]
     if is_mode_on(report.target) and not blocks:
@@ -397,7 +397,7 @@ def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
     return joined([*calls, *of_the_process(findings)])
 
 
-def _what_to_change(report: ReportView) -> said.Card:
+def _what_to_change(report: Report) -> said.Card:
     closing = [change for change in report.plan if not is_suggestion(change)]
     settings = by_hand = unknown = 0
     for change in closing:
@@ -437,7 +437,7 @@ def _what_to_change(report: ReportView) -> said.Card:
     return said.Card(question, sentence, figures)
 
 
-def _after_runs(report: ReportView, repeated: Repeated) -> str:
+def _after_runs(report: Report, repeated: Repeated) -> str:
     """Return what to change after runs differed."""
     if repeated.agrees:
         return "The plan's settings: the runs agree under them, which is no proof."

@@ -13,7 +13,7 @@ from tracer.findings import Judgement
 from tracer.names import SEVERITY, Phase, Verdict
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words
-from tracer.report.view import ReportView, mode_effect
+from tracer.report.report import Report, mode_effect
 from tracer.report.words import VERDICTS, by_severity, calls_behind, is_call, plural
 
 #: Blocks that are drawn, the widest first; levels below the root; the thinnest block in percent of the whole.
@@ -54,7 +54,7 @@ class _Module:
         self.children: dict[str, _Module] = {}
 
 
-def calls(report: ReportView, reader: Reader) -> Section:
+def calls(report: Report, reader: Reader) -> Section:
     """Every recorded call, counted once."""
     tally = tally_of(report)
     lead = f"Every recorded call is counted once: {tally.total:,} in all, as the settings stand."
@@ -90,7 +90,7 @@ def _figures(what: str, counted: Iterable[tuple[str, Mapping[Verdict, int]]]) ->
     )
 
 
-def _risky_modules(report: ReportView) -> Sequence[tuple[str, Mapping[Verdict, int]]]:
+def _risky_modules(report: Report) -> Sequence[tuple[str, Mapping[Verdict, int]]]:
     """The modules with the most calls of the worst verdicts; those without any risk are left out."""
     worse = SEVERITY[:-1]
     risky = [
@@ -155,7 +155,7 @@ def _worst(counts: Mapping[Verdict, int]) -> tuple[Verdict, int]:
     return next(((verdict, counts[verdict]) for verdict in SEVERITY if counts.get(verdict)), (Verdict.DETERMINISTIC, 0))
 
 
-def tally_of(report: ReportView) -> said.TallyBlock:
+def tally_of(report: Report) -> said.TallyBlock:
     """Every recorded call, counted once."""
     return said.TallyBlock(tuple(by_severity(report.tally.as_is)), report.tally.total)
 
@@ -166,7 +166,7 @@ def tally_of(report: ReportView) -> said.TallyBlock:
 MOST_ROWS_ELSEWHERE = 3_000
 
 
-def targets(report: ReportView, reader: Reader) -> Section | None:
+def targets(report: Report, reader: Reader) -> Section | None:
     """All targets side by side, the report's own first, where the trace was judged for several."""
     shown = targets_shown(report)
     if len(shown) < 2:
@@ -196,7 +196,7 @@ def targets(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="targets", title="Portability of determinism", label="Other targets", blocks=blocks)
 
 
-def targets_shown(report: ReportView) -> tuple[Judgement, ...]:
+def targets_shown(report: Report) -> tuple[Judgement, ...]:
     """The report's own judgement, then the others, each target once."""
     by_target = {(report.target.backend, report.target.torch): report.judgement}
     for judgement in report.portability:

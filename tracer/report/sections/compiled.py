@@ -21,7 +21,7 @@ from tracer.names import (
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.view import ReportView
+from tracer.report.report import Report
 from tracer.report.words import plural, some
 from tracer.trace.records import Kernel, Region
 
@@ -85,7 +85,7 @@ ADDS = "adds atomically"
 _REGIONS, _IN_REGION, _TELLING = 60, 60, 4
 
 
-def compiled(report: ReportView, reader: Reader) -> Section | None:
+def compiled(report: Report, reader: Reader) -> Section | None:
     """The regions of compiled code, the worst first."""
     insides = regions_inside(report)
     if not insides:
@@ -175,7 +175,7 @@ def _op(call: JudgedCall) -> tuple[Words, ...]:
     )
 
 
-def regions_inside(report: ReportView) -> list[RegionShown]:
+def regions_inside(report: Report) -> list[RegionShown]:
     """The regions, the worst first, then those that ran most often."""
     by_region: defaultdict[str | None, list[JudgedCall]] = defaultdict(list)
     for call in report.judged_calls or ():
@@ -204,7 +204,7 @@ def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -
     return RegionShown(region, min(verdicts, key=SEVERITY.index), tuple(calls), kernels, gap)
 
 
-def regions_sentence(report: ReportView) -> str:
+def regions_sentence(report: Report) -> str:
     """Return how much was compiled and how much of it was seen; empty if nothing was."""
     regions = [region for region in report.judgement.trace.regions if region.kind is RegionKind.COMPILED]
     if not regions:

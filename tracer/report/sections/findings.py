@@ -28,9 +28,9 @@ from tracer.plan import place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
+from tracer.report.report import Report
 from tracer.report.sections.answers import evidence_counts, unnamed_sentence
 from tracer.report.sections.calls import targets_shown
-from tracer.report.view import ReportView
 from tracer.report.words import (
     ABOUT,
     HOST_CODE,
@@ -178,7 +178,7 @@ _HEADS = ("Now, then under the mode", "Calls", "Op and place", "What to do")
 _COLUMNS = said.columns(*_HEADS, brief=_HEADS[0], figures=(_HEADS[1],), long=_HEADS[2])
 
 
-def refuted(report: ReportView, reader: Reader) -> Section | None:
+def refuted(report: Report, reader: Reader) -> Section | None:
     """Return the findings that trials refuted, with the text to send."""
     findings = refuted_by_trials(report.judgement)
     if not findings:
@@ -187,7 +187,7 @@ def refuted(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="refuted", title=REFUTED, label="Refuted", blocks=(said.lead(REFUTED_LEAD), sample))
 
 
-def findings(report: ReportView, reader: Reader) -> Section | None:
+def findings(report: Report, reader: Reader) -> Section | None:
     """Every finding, worst first; draws that repeat as they are do not count."""
     unnamed, count = unnamed_sentence(report.judgement), len(report.open_findings)
     if reader.is_one_screen and count and report.accepted is None:
@@ -212,7 +212,7 @@ def findings(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="findings", title="Findings", blocks=tuple(blocks), count=count)
 
 
-def _tables(report: ReportView, reader: Reader) -> tuple[said.Block, ...]:
+def _tables(report: Report, reader: Reader) -> tuple[said.Block, ...]:
     """The findings as tables: those that nobody accepted and, where there is room, those that a gate accepted."""
     accepted = report.spoken_for
     shown = report.findings if reader.is_whole else report.open_findings
@@ -224,7 +224,7 @@ def _tables(report: ReportView, reader: Reader) -> tuple[said.Block, ...]:
     return blocks + _reasons(report.findings, reader.rows) if reader.is_whole else blocks
 
 
-def _table(report: ReportView, listed: Sequence[Finding], reader: Reader) -> tuple[said.Block, ...]:
+def _table(report: Report, listed: Sequence[Finding], reader: Reader) -> tuple[said.Block, ...]:
     """``listed`` as rows; a reader of everything has one for each, others one for each answer."""
     if not listed:
         return ()
@@ -239,7 +239,7 @@ def _table(report: ReportView, listed: Sequence[Finding], reader: Reader) -> tup
     return (said.Table(_COLUMNS, cells, "finding", is_grouped=True),)
 
 
-def _changes(report: ReportView, reader: Reader) -> Iterator[tuple[int, str]]:
+def _changes(report: Report, reader: Reader) -> Iterator[tuple[int, str]]:
     """For each finding that a listed change closes, by its ``id``, which change that is."""
     shown, _ = first(report.plan, reader.changes)
     for change in shown:
@@ -281,7 +281,7 @@ def _cells(row: FindingRow, advice: str) -> tuple[Words, ...]:
     return badges, f"{row.calls:,}", name, advice
 
 
-def _filters(report: ReportView, *, has_gate: bool) -> dict[str, object]:
+def _filters(report: Report, *, has_gate: bool) -> dict[str, object]:
     """The choices of the page table's filters."""
     findings = report.findings
     # A set a kind: words of two kinds that are spelt alike are equal.
@@ -312,7 +312,7 @@ def _reasons(findings: Iterable[Finding], most: int) -> tuple[said.Block, ...]:
     return (said.Heading("Why, and the evidence"), said.Rows(tuple(rows), left_out=left_out)) if rows else ()
 
 
-def settled(report: ReportView, reader: Reader) -> Section | None:
+def settled(report: Report, reader: Reader) -> Section | None:
     """Return the findings that the data of the run settle."""
     observed = report.judgement.observed
     if not observed:
@@ -333,7 +333,7 @@ def settled(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="settled", title=SETTLED, label=label, blocks=blocks, count=len(observed), gist=gist)
 
 
-def unknown(report: ReportView, reader: Reader) -> Section | None:
+def unknown(report: Report, reader: Reader) -> Section | None:
     """Findings by the reason for which they are not answered."""
     groups: dict[UnknownReason | None, list[Finding]] = {}
     for finding in report.findings:
@@ -375,7 +375,7 @@ def accepted_in_words(acceptance: Acceptance) -> str:
     return f"{_BY[acceptance.by].capitalize()}{': ' if acceptance.reason else ''}{acceptance.reason}"
 
 
-def gate_in_words(report: ReportView) -> str:
+def gate_in_words(report: Report) -> str:
     """Return how many of the findings a gate accepted, and why; empty for a report behind no gate."""
     if report.accepted is None:
         return ""
@@ -461,7 +461,7 @@ class UserLines(NamedTuple):
     """Lines beyond ``MOST_LINES``."""
 
 
-def own_lines(report: ReportView, reader: Reader) -> Section | None:
+def own_lines(report: Report, reader: Reader) -> Section | None:
     """The lines behind the findings, with their text where the trace holds it."""
     lines = user_lines(report)
     if not lines.open:
@@ -476,7 +476,7 @@ def own_lines(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="lines", title="Your lines", blocks=blocks)
 
 
-def user_lines(report: ReportView) -> UserLines:
+def user_lines(report: Report) -> UserLines:
     """The lines behind the findings."""
     by_line: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:

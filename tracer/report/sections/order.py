@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tracer.names import Detail
 from tracer.report.blocks import Reader, Section
+from tracer.report.report import Report
 from tracer.report.sections.answers import questions
 from tracer.report.sections.calls import calls, targets
 from tracer.report.sections.compiled import compiled
@@ -14,7 +15,6 @@ from tracer.report.sections.findings import findings, own_lines, refuted, settle
 from tracer.report.sections.plan import plan
 from tracer.report.sections.process import draws, loading, memory, settings
 from tracer.report.sections.recorded import collectives, environment, not_seen, processes, ranks
-from tracer.report.view import ReportView
 
 _DEPTHS = tuple(Detail)
 
@@ -22,13 +22,13 @@ _DEPTHS = tuple(Detail)
 class Listed(NamedTuple):
     """A section of a report."""
 
-    make: Callable[[ReportView, Reader], Section | None]
+    make: Callable[[Report, Reader], Section | None]
     """The section for a reader; ``None`` where there is nothing to say."""
     depth: Detail
     """The detail from which a reader is shown it."""
 
 
-def runs(report: ReportView, reader: Reader) -> Section | None:
+def runs(report: Report, reader: Reader) -> Section | None:
     """Return the section on several runs; a report on one run loads none of what reads their values."""
     if report.repeated is None:
         return None
@@ -61,7 +61,7 @@ SECTIONS: tuple[Listed, ...] = (
 )
 
 
-def sections_of(report: ReportView, reader: Reader) -> Iterator[Section]:
+def sections_of(report: Report, reader: Reader) -> Iterator[Section]:
     """The sections that have something to say to ``reader``."""
     for listed in SECTIONS:
         if _DEPTHS.index(listed.depth) <= _DEPTHS.index(reader.detail):

@@ -14,7 +14,7 @@ from tracer.names import SEVERITY, Prerequisite
 from tracer.plain import visible
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, first
-from tracer.report.view import ReportView
+from tracer.report.report import Report
 from tracer.report.words import consecutive, is_call, joined, plural, some, subject_of
 
 _NOTHING = "Nothing that was recorded asks for a change"
@@ -27,7 +27,7 @@ _LINES, _OPS = 3, 2
 _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z])")
 
 
-def plan(report: ReportView, reader: Reader) -> Section | None:
+def plan(report: Report, reader: Reader) -> Section | None:
     """The numbered changes; where there are none, a page says so."""
     if not report.plan and not reader.is_whole:
         return None

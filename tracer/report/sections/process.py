@@ -11,7 +11,7 @@ from tracer.names import SEVERITY, About, SeedOrigin, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.view import ReportView
+from tracer.report.report import Report
 from tracer.report.words import ABOUT, SEED_ORIGINS, calls_by_op, joined, ops_behind, plural, size, some, subject_of
 from tracer.trace.records import Allocation, Draw, Loader
 
@@ -19,7 +19,7 @@ from tracer.trace.records import Allocation, Draw, Loader
 _GIST = 2
 
 
-def settings(report: ReportView, reader: Reader) -> Section | None:
+def settings(report: Report, reader: Reader) -> Section | None:
     """Return the section on the whole process, and on what differs between machines alone."""
     blocks: list[said.Block] = []
     gist = ""
@@ -45,7 +45,7 @@ def settings(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="settings", title="Settings", blocks=tuple(blocks), gist=gist) if blocks else None
 
 
-def draws(report: ReportView, reader: Reader) -> Section | None:
+def draws(report: Report, reader: Reader) -> Section | None:
     """Every generator that was drawn from, and where its state came from."""
     rows = generator_rows(report.judgement)
     findings = _findings(report, reader, About.GENERATOR)
@@ -95,7 +95,7 @@ def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
     return (*generators, f"; {plural(left_out, 'more generator')}" if left_out else "")
 
 
-def memory(report: ReportView, reader: Reader) -> Section | None:
+def memory(report: Report, reader: Reader) -> Section | None:
     """Memory that was given without being written, and what filling it costs."""
     findings = _findings(report, reader, About.MEMORY, About.OVERLAP)
     fill = report.judgement.fill
@@ -113,7 +113,7 @@ def memory(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="memory", title="Memory", blocks=tuple(blocks), gist=gist) if blocks else None
 
 
-def loading(report: ReportView, reader: Reader) -> Section | None:
+def loading(report: Report, reader: Reader) -> Section | None:
     """Each ``DataLoader`` that was iterated."""
     findings = _findings(report, reader, About.LOADER)
     blocks: list[said.Block] = []
@@ -139,7 +139,7 @@ def _in_brief(loader: Loader) -> Words:
     return said.Code(loader.location), f"{workers}, {order}", draws, "".join(f", {each}" for each in _further(loader))
 
 
-def _findings(report: ReportView, reader: Reader, *about: About) -> tuple[said.Block, ...]:
+def _findings(report: Report, reader: Reader, *about: About) -> tuple[said.Block, ...]:
     """The findings of a section for a reader of everything; others read them in the table of findings."""
     numbered = [(number, finding) for number, finding in enumerate(report.findings, 1) if finding.about in about]
     if not numbered or not reader.is_whole:

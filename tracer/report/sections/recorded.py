@@ -15,7 +15,7 @@ from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.view import ReportView
+from tracer.report.report import Report
 from tracer.report.words import CHILD_STATES, SEED_ORIGINS, consecutive, joined, plural, some, steps_in_words
 from tracer.tables.settings import DECLARED
 from tracer.trace.differences import RankComparison
@@ -27,7 +27,7 @@ _RANK = re.compile(r"\.rank\d+\.")
 _DIFFERS = said.Strong("differs between recordings")
 
 
-def not_seen(report: ReportView, reader: Reader) -> Section | None:
+def not_seen(report: Report, reader: Reader) -> Section | None:
     """Return the section on what ran and was not seen, or seen only in part."""
     if not report.blind_spots:
         return None
@@ -53,7 +53,7 @@ def not_seen(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="blind-spots", title="What was not seen", label="Not seen", blocks=blocks, gist=gist)
 
 
-def environment(report: ReportView, reader: Reader) -> Section:
+def environment(report: Report, reader: Reader) -> Section:
     """Versions, settings and recordings, and the command that judges again."""
     judgement = report.judgement
     recorded = tuple(_settings(judgement.trace.environment, judgement.trace.differing_settings))
@@ -67,7 +67,7 @@ def environment(report: ReportView, reader: Reader) -> Section:
     return Section(anchor="environment", title="Environment", blocks=blocks)
 
 
-def command(report: ReportView, target: Target) -> str:
+def command(report: Report, target: Target) -> str:
     """Return the command (in Python, if settings were asked for by name) that judges the same trace for ``target``."""
     if target.sets:
         trace = report.traces[0] if report.traces else "trace.json"
@@ -144,7 +144,7 @@ def _spelled(value: object) -> str:
 # --- processes --------------------------------------------------------------------------------------------
 
 
-def processes(report: ReportView, reader: Reader) -> Section | None:
+def processes(report: Report, reader: Reader) -> Section | None:
     """Each process of the program, where its children were recorded: how it was started, and what it shows."""
     if not report.processes:
         return None
@@ -185,7 +185,7 @@ def _process_cells(process: Process) -> tuple[Words, ...]:
 # --- collectives ------------------------------------------------------------------------------------------
 
 
-def collectives(report: ReportView, reader: Reader) -> Section | None:
+def collectives(report: Report, reader: Reader) -> Section | None:
     """Each collective with the size of its process group, where it was called and how often."""
     counts: Counter[tuple[str, int, str, str, str]] = Counter()
     for group in report.judgement.trace.calls:
@@ -220,7 +220,7 @@ ROWS, VALUES = 50, 6
 SPANS = 12
 
 
-def ranks(report: ReportView, reader: Reader) -> Section | None:
+def ranks(report: Report, reader: Reader) -> Section | None:
     """The section, where several ranks were compared."""
     if report.ranks is None:
         return None
