@@ -85,21 +85,52 @@ class Cause(Word):
 
 
 class UnknownReason(Word):
-    """Reasons for an ``unknown`` verdict."""
+    """Reasons for an ``unknown`` verdict, each with a sentence that says it and what a plan says to do."""
 
-    NO_TABLE = "no-table"
-    TABLE_NOT_REVIEWED = "table-not-reviewed"
-    """The target's torch lies outside what the table was reviewed for."""
-    FACT_NOT_RECORDED = "fact-not-recorded"
-    """A rule asks for a fact that the trace does not hold."""
-    UNLISTED = "unlisted"
-    """An allow-list table has no rule for the op."""
-    OPAQUE = "opaque"
-    """The op is outside ``aten`` and ``prims`` and no rule names it."""
-    NOT_COMPUTED = "not-computed"
-    """The call was made on ``meta`` tensors: nothing was computed, and the target may run other ops."""
-    NO_EVIDENCE = "no-evidence"
-    """A rule exists and says itself that nothing is known."""
+    _value_: str
+    says: str
+    remedy: str
+
+    NO_TABLE = (
+        "no-table",
+        "No table exists for this call's backend.",
+        "Judge for a backend that has a table, or add one",
+    )
+    TABLE_NOT_REVIEWED = (
+        "table-not-reviewed",
+        "The table was not reviewed for this version of torch.",
+        "Judge for a version of torch that the table was reviewed for",
+    )
+    FACT_NOT_RECORDED = (
+        "fact-not-recorded",
+        "A rule asks for a fact that the trace does not hold.",
+        "Record the step again with this release, which takes the missing facts",
+    )
+    UNLISTED = (
+        "unlisted",
+        "The table lists what is known to be safe, and this op is not on it.",
+        "Ask the vendor, or run the step twice and compare bits, then add a rule",
+    )
+    OPAQUE = (
+        "opaque",
+        "The op comes from outside torch's own namespaces, and no rule names it.",
+        "Read the op's kernel, or run the step twice and compare bits, then add a rule",
+    )
+    NOT_COMPUTED = (
+        "not-computed",
+        "The call was made on `meta` tensors: nothing was computed, and a device may run another op instead.",
+        "Record the step on real tensors, or under torch's `FakeTensorMode`",
+    )
+    NO_EVIDENCE = (
+        "no-evidence",
+        "A rule exists and says itself that nothing is known.",
+        "Run the step twice from the same seed and compare bits",
+    )
+
+    def __new__(cls, name: str, says: str, remedy: str) -> UnknownReason:
+        member = str.__new__(cls, name)
+        member._value_, member.says, member.remedy = name, says, remedy
+        return member
 
 
 class EvidenceKind(Word):

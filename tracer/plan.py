@@ -169,17 +169,6 @@ def place_of(finding: Finding) -> str:
     return f"in module {finding.module}" if finding.module else "place not recorded"
 
 
-#: How each kind of not knowing is ended: what the plan says to do.
-HOW_TO_FIND_OUT = {
-    UnknownReason.NO_TABLE: "Judge for a backend that has a table, or add one",
-    UnknownReason.TABLE_NOT_REVIEWED: "Judge for a version of torch that the table was reviewed for",
-    UnknownReason.FACT_NOT_RECORDED: "Record the step again with this release, which takes the missing facts",
-    UnknownReason.UNLISTED: "Ask the vendor, or run the step twice and compare bits, then add a rule",
-    UnknownReason.OPAQUE: "Read the op's kernel, or run the step twice and compare bits, then add a rule",
-    UnknownReason.NOT_COMPUTED: "Record the step on real tensors, or under torch's `FakeTensorMode`",
-    UnknownReason.NO_EVIDENCE: "Run the step twice from the same seed and compare bits",
-}
-
 #: Ops that one item of the plan names, where nothing is known of them: whom to ask is one question.
 _OPS_TO_ASK = 12
 
@@ -453,7 +442,7 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
 
     for unknowns in sorted(_groups(plan.by_step[PlanStep.UNKNOWN], key), key=lambda group: -_calls(group)):
         reason, detail = key(unknowns[0])
-        how = f"{detail[:1].upper()}{detail[1:]}" or HOW_TO_FIND_OUT.get(reason or UnknownReason.NO_EVIDENCE, "")
+        how = f"{detail[:1].upper()}{detail[1:]}" or (reason or UnknownReason.NO_EVIDENCE).remedy
         subjects = list(dict.fromkeys(map(_subject, unknowns)))
         more = f" and {len(subjects) - _OPS_TO_ASK} more" if len(subjects) > _OPS_TO_ASK else ""
         remedies = {unknown.remedy for unknown in unknowns if unknown.remedy}

@@ -24,7 +24,6 @@ from tracer.report.words import (
     ABOUT,
     EVIDENCE_STRENGTH,
     HOST_CODE,
-    UNKNOWN_REASONS,
     VERDICTS,
     is_call,
     ops_behind,
@@ -216,9 +215,7 @@ COLUMNS: tuple[FindingColumn, ...] = (
         "reason",
         "Unknown because",
         leads=True,
-        cell=lambda row: (
-            f"{UNKNOWN_REASONS[row.finding.reason]} {row.finding.reason_detail}".strip() if row.finding.reason else ""
-        ),
+        cell=lambda row: f"{row.finding.reason.says} {row.finding.reason_detail}".strip() if row.finding.reason else "",
     ),
     _ruling("remedy", "What to do", Look.PROSE, leads=True, in_files=True),
     _ruling("code", "Code to paste", Look.PASTE, leads=True),

@@ -17,7 +17,6 @@ from tracer.names import (
     SeedOrigin,
     Settings,
     Training,
-    UnknownReason,
     Verdict,
 )
 from tracer.ops import spoken
@@ -50,16 +49,6 @@ VERDICTS: Mapping[Verdict, VerdictWords] = {
     Verdict.UNKNOWN: VerdictWords("?", "unknown", "No answer is known; the reason is given.", "magenta"),
     Verdict.SEEDED: VerdictWords("#", "seeded", "Random by design; the same seed gives the same bits.", "cyan"),
     Verdict.DETERMINISTIC: VerdictWords("=", "deterministic", "No mechanism is known by which runs differ.", "green"),
-}
-
-UNKNOWN_REASONS: Mapping[UnknownReason, str] = {
-    UnknownReason.NO_TABLE: "No table exists for the backend.",
-    UnknownReason.TABLE_NOT_REVIEWED: "The target's torch is older than what the table was reviewed for.",
-    UnknownReason.FACT_NOT_RECORDED: "A rule asks for a fact that the trace does not hold.",
-    UnknownReason.UNLISTED: "The table lists what is known to be safe, and this op is not on it.",
-    UnknownReason.OPAQUE: "The op comes from outside torch, and no rule names it.",
-    UnknownReason.NOT_COMPUTED: "The call was made on meta tensors, which compute nothing.",
-    UnknownReason.NO_EVIDENCE: "A rule exists and says itself that nothing is known.",
 }
 
 EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {

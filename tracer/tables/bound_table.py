@@ -45,15 +45,6 @@ from tracer.tables.translation import STAYS, TargetNote, TargetOp, Translation, 
 from tracer.tables.versions import judged_as, placed, release, speaks_of
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, kind_drawn_from
 
-_WHY_UNKNOWN = {
-    UnknownReason.NO_TABLE: "No table exists for this call's backend.",
-    UnknownReason.TABLE_NOT_REVIEWED: "The table was not reviewed for this version of torch.",
-    UnknownReason.FACT_NOT_RECORDED: "The trace does not say on which device the call ran.",
-    UnknownReason.UNLISTED: "The vendor's list names what is deterministic, and this op is not on it.",
-    UnknownReason.NOT_COMPUTED: "The call was made on `meta` tensors: nothing was computed, and a device may run"
-    " another op instead.",
-    UnknownReason.OPAQUE: "The op comes from outside torch's own namespaces, and no rule names it.",
-}
 _CAUSE_UNKNOWN = {UnknownReason.UNLISTED: Cause.VENDOR_UNLISTED, UnknownReason.OPAQUE: Cause.OPAQUE}
 _REMEDY_UNKNOWN = "Run the op twice on the target with the same input and compare the bits; then add a rule for it."
 
@@ -73,7 +64,7 @@ def unknown_ruling(
         verdict=Verdict.UNKNOWN,
         deterministic_mode=Verdict.UNKNOWN,
         cause=_CAUSE_UNKNOWN.get(reason),
-        why=why or _WHY_UNKNOWN.get(reason, ""),
+        why=why or reason.says,
         remedy=remedy,
         reason=reason,
         reason_detail=detail,

@@ -42,6 +42,7 @@ _WITHOUT_CUDNN = "conv.without_cudnn"
 _OF_EVERY_CALL = (ORIGIN, GENERATOR, "subclass", "subclass_inner", "body_recorded", _WITHOUT_CUDNN)
 _BACKWARD = Phase.BACKWARD
 _UNSEEN = "The op calls code that was not recorded: what ran inside it is not known."
+_NO_DEVICE = "The trace does not say on which device the call ran."
 #: Prefix of facts about the head size.
 _HEAD = "sdp.head_"
 
@@ -300,7 +301,7 @@ class TargetTables:
             self.devices.add(str(device))
         if self.backend is Backend.RECORDED:
             if device is None:
-                return unknown_ruling(self.backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
+                return unknown_ruling(self.backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device", _NO_DEVICE)
             backend = self._backend_of(str(device))
         else:
             backend = self.backend if group.host is None else Backend.CPU

@@ -34,7 +34,6 @@ from tracer.report.sections.calls import targets_shown
 from tracer.report.words import (
     ABOUT,
     HOST_CODE,
-    UNKNOWN_REASONS,
     calls_behind,
     calls_by_op,
     compiled_in,
@@ -251,7 +250,7 @@ def _advice(finding: Finding) -> str:
     if finding.remedy or finding.reason is None:
         return finding.remedy
     detail = f" ({finding.reason_detail})" if finding.reason_detail else ""
-    return f"{UNKNOWN_REASONS[finding.reason]}{detail}"
+    return f"{finding.reason.says}{detail}"
 
 
 def _cells(row: FindingRow, advice: str) -> tuple[Words, ...]:
@@ -306,7 +305,7 @@ def _reasons(findings: Iterable[Finding], most: int) -> tuple[said.Block, ...]:
     shown, left_out = first(tuple(by_reason.values()), most)
     rows = []
     for finding in shown:
-        why = finding.why or (UNKNOWN_REASONS[finding.reason] if finding.reason is not None else "")
+        why = finding.why or (finding.reason.says if finding.reason is not None else "")
         blocks = (*said.paragraphs(why), *(said.quiet(str(row)) for row in finding.evidence))
         rows.append(said.Row(said.Code(finding.rule or "no rule"), blocks=blocks))
     return (said.Heading("Why, and the evidence"), said.Rows(tuple(rows), left_out=left_out)) if rows else ()
@@ -354,7 +353,7 @@ def _unknown(reason: UnknownReason | None, group: list[Finding]) -> said.Row:
         said.Badge(Verdict.UNKNOWN, reason.value if reason else "no reason given"),
         aside=plural(len(group), "finding") + (f", {plural(calls, 'call')}" if calls else ""),
         blocks=(
-            said.Paragraph(UNKNOWN_REASONS[reason] if reason else "The table does not say why."),
+            said.Paragraph(reason.says if reason else "The table does not say why."),
             said.Paragraph(said.Code(", ".join(ops))),
             *said.paragraphs(", ".join(details), tone=said.Tone.QUIET),
         ),

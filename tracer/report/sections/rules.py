@@ -10,7 +10,7 @@ from tracer.names import About, Backend, Differs, EvidenceKind, UnknownReason, V
 from tracer.plain import one_line
 from tracer.report import blocks as said
 from tracer.report.blocks import Block, Row, Rows, Words, first, quiet
-from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural
+from tracer.report.words import ABOUT, VERDICTS, plural
 from tracer.tables.explaining import (
     NO_EXAMPLES,
     Example,
@@ -122,11 +122,11 @@ def _reach(explanation: Explanation) -> Iterator[Block]:
 def _without_rule(explanation: Explanation) -> str:
     table = explanation.table
     if not explanation.is_torchs:
-        return f"? unknown: {UNKNOWN_REASONS[UnknownReason.OPAQUE]}"
+        return f"? unknown: {UnknownReason.OPAQUE.says}"
     if any(not candidate.op for row in explanation.becomes for candidate in row.becomes):
         return "? unknown: what it becomes here is not known in every case."
     if not table.deny_list:
-        return f"? unknown: {table.unlisted or UNKNOWN_REASONS[UnknownReason.UNLISTED]}"
+        return f"? unknown: {table.unlisted or UnknownReason.UNLISTED.says}"
     exceptions = "torch's own page lists the exceptions (documented, the weakest evidence)"
     return f"= deterministic: no rule names it, and {exceptions}."
 
