@@ -225,15 +225,6 @@ def test_another_shape_of_which_nothing_comes_accuses_nobody(tmp_path: Path) -> 
     assert [one.module for one in faulty.significant] == ["layers.2.act"]
 
 
-def test_code_of_the_program_between_two_modules_is_the_programs_and_the_loss_follows(
-    tmp_path: Path, base: Any
-) -> None:
-    comparison = against(base, record(tmp_path / "b.values", changed("", between=lambda x: x * 1.001)))
-    assert comparison.first is not None
-    assert (comparison.first.place, comparison.first.kind) == ("norms.1", PlaceKind.INPUT)
-    assert (comparison.first.module, comparison.first.is_own_code) == ("", True)
-
-
 def test_a_lost_gradient_is_that_of_the_code_which_loses_it(tmp_path: Path, base: Any) -> None:
     change = hook("layers.1", lambda out: out * 0.5 + out.detach() * 0.5)
     comparison = against(base, record(tmp_path / "b.values", change))
@@ -248,26 +239,6 @@ def test_sums_in_another_order_are_rounding(tmp_path: Path, base: Any, dtype: to
     comparison = against(base, record(tmp_path / "b.values", one_thread, dtype=dtype), dtype)
     assert comparison.verdict is CompareVerdict.ROUNDING
     assert comparison.differing > 20
-
-
-def test_what_rounding_upstream_hides_is_found_by_runs_shaken_inside_its_module_alone(
-    tmp_path: Path, base: Any
-) -> None:
-    first, shaken = base[torch.bfloat16]
-    everywhere = [read_magnitudes(path) for path in shaken]
-    second = record(tmp_path / "b.values", hook("layers.2.act", lambda out: out * 1.05), dtype=torch.bfloat16)
-    hidden = compared(read_magnitudes(first), second, everywhere)
-    assert hidden.verdict is not CompareVerdict.SIGNIFICANT
-    assert hidden.parts_in == "layers.2.act"
-    inside = [
-        record(tmp_path / f"{seed}.values", dtype=torch.bfloat16, shake=seed, shake_in="layers.2.act")
-        for seed in (1, 2, 3)
-    ]
-    comparison = compared(read_magnitudes(first), second, [*everywhere, *inside])
-    assert comparison.verdict is CompareVerdict.SIGNIFICANT
-    assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.is_alone) == ("layers.2.act", True)
-    assert headline(comparison).endswith("all before it agrees bit for bit")
 
 
 def test_what_the_dtype_cannot_show_is_not_looked_at_more_closely(tmp_path: Path, base: Any) -> None:
@@ -374,12 +345,6 @@ def test_flat_parameters_of_ranks_are_not_passed_over(tmp_path: Path, name: str)
     assert "fully_shard" not in compared(first, first).partial
 
 
-def test_the_same_run_is_equal(tmp_path: Path, base: Any) -> None:
-    comparison = against(base, record(tmp_path / "b.values"))
-    assert comparison.verdict is CompareVerdict.EQUAL
-    assert comparison.differing == 0
-
-
 def test_an_accumulated_batch_is_compared_by_gradients_and_parameters(tmp_path: Path, base: Any) -> None:
     comparison = against(base, record(tmp_path / "b.values", parts=4))
     assert comparison.verdict is CompareVerdict.ROUNDING
@@ -400,13 +365,6 @@ def test_outputs_of_parts_of_a_batch_are_rows_of_the_whole(tmp_path: Path, base:
     of_parts = 2 * len(modules - {"layers", "norms"})  # gradients that enter modules
     assert comparison.places == whole.places - of_parts
     assert comparison.compared == whole.compared
-
-
-def test_a_fault_in_accumulated_parts_is_found_at_its_module(tmp_path: Path, base: Any) -> None:
-    change, place = FAULTS["another activation"]
-    comparison = in_rows(tmp_path / "b.values", base, change)
-    assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.kind) == (place, PlaceKind.OUTPUT)
 
 
 def test_parts_of_another_batch_are_no_rows_of_this_one(tmp_path: Path, base: Any) -> None:
@@ -431,13 +389,6 @@ def test_a_narrower_dtype_is_rounding_by_its_own_yardstick(tmp_path: Path, base:
     assert alone.second_is_narrower
     fair = compared(*both, list(map(read_magnitudes, shaken)), list(map(read_magnitudes, of_second)))
     assert fair.verdict is CompareVerdict.ROUNDING
-
-
-def test_other_parameters_are_the_answer_before_anything_else(tmp_path: Path, base: Any) -> None:
-    comparison = against(base, record(tmp_path / "b.values", lambda model: model.head.weight.data.mul_(1.01)))
-    assert comparison.is_given
-    assert comparison.first is not None
-    assert (comparison.first.kind, comparison.first.place) == (PlaceKind.INITIAL, "head.weight")
 
 
 def test_other_data_are_the_answer_before_anything_else(tmp_path: Path, base: Any) -> None:

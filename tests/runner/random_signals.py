@@ -1,4 +1,4 @@
-"""Signals at random moments: ``python -m tests.runner.random_signals 200`` sends so many and says what became of each.
+"""Signals at random moments, and what became of each.
 
 A trial starts ``tracer run`` or ``tracer repeat`` on a training with a loader's worker, in a session and a folder for
 temporary files of its own, sends one signal, and says what is wrong with what is left. The moments lie between the
@@ -15,8 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -194,32 +192,3 @@ def _wrong_files(trial: Trial, folder: Path, phase: str) -> list[str]:
     if trial.command == "run" and phase == "training" and trial.signal != "SIGKILL":
         wrong += [] if (folder / "out" / "trace.json").exists() else ["the trace is missing"]
     return wrong + [f"tmp/{path.name} is left" for path in (folder / "tmp").glob("tracer-*")]
-
-
-def main() -> int:
-    """Send as many signals as are asked for, and print what became of them by signal and moment."""
-    count = int(sys.argv[1])
-    at_once = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    lasts = {command: duration(command) for command in COMMANDS}
-    print({command: f"{seconds:.1f} s undisturbed" for command, seconds in lasts.items()}, flush=True)
-    right: Counter[tuple[str, str, str]] = Counter()
-    every: Counter[tuple[str, str, str]] = Counter()
-    late = 0
-    with ThreadPoolExecutor(at_once) as pool:
-        made = trials(count)
-        for trial, ended in zip(made, pool.map(lambda one: send(one, lasts[one.command]), made), strict=True):
-            key = (trial.command, trial.signal, ended.phase)
-            every[key] += 1
-            right[key] += not ended.wrong
-            late += ended.seconds > SOON
-            if ended.wrong or ended.seconds > SOON:
-                print(trial, ended.code, ended.phase, f"{ended.seconds:.1f} s", *ended.wrong, sep="; ")
-                print(ended.said, flush=True)
-    for key, number in sorted(every.items()):
-        print(f"{' '.join(key):40} {right[key]:4} of {number} right")
-    print(f"{sum(right.values())} of {count} right; {late} took more than {SOON:.0f} s")
-    return 0 if sum(right.values()) == count and not late else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,7 +17,6 @@ from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import replace
-from xxhash import xxh3_128_digest
 
 from tracer.errors import TraceError, of_another_schema, reason_of
 from tracer.files import collector_paused, open_plain, read_within, write_or_rescue, write_whole
@@ -255,7 +254,8 @@ def _of_ranks(path: Path, ending: str) -> dict[int, Path]:
     return dict(sorted(ranks.items()))
 
 
-# --- several traces: those of many ranks, and of the processes of one program ---
+# --- several traces: of many ranks, and of the processes of one program; what ranks have in common is decoded once
+# --- and one object in all, so that merging and comparing cost once too
 
 
 _Path = str | os.PathLike[str]
@@ -265,6 +265,8 @@ _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 def _once(decode: _Decode) -> _Decode:
     """``decode``, called once for each distinct text."""
+    from xxhash import xxh3_128_digest  # a run that records needs it later, if at all
+
     values: dict[bytes, Any] = {}
 
     def decoded(text: msgspec.Raw) -> Any:

@@ -13,6 +13,7 @@ import tracer
 from tracer.divergence.magnitudes import CompareVerdict
 from tracer.errors import UsageError
 from tracer.names import PlaceKind
+from tracer.report.sections.configurations import headline
 
 Step = Callable[[], None]
 
@@ -67,6 +68,7 @@ def test_what_rounding_hides_is_judged_by_runs_shaken_inside_its_module_alone() 
     assert comparison.first is not None
     assert (comparison.first.module, comparison.first.is_alone) == ("Sequential.5.1", True)
     assert comparison.yardstick.inside == "Sequential.5.1"
+    assert headline(comparison).endswith("all before it agrees bit for bit")
     assert (comparison.yardstick.runs, comparison.yardstick.of_second) == (9, 3)
 
 

@@ -185,7 +185,8 @@ def follow_the_others(own: Path, others: Path) -> bool:
     return joined != ours
 
 
-# --- which rows of two recordings are the same, where a batch is split, padded, packed or decoded token by token ---
+# --- which rows of two recordings are the same, where a batch is split, padded, packed or decoded token by token: a row
+# --- is a token that the program hands to a model, or a sample; the recorder makes a number of it, NaN of padding
 
 
 _Ints = npt.NDArray[np.int64]
