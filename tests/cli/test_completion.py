@@ -25,7 +25,7 @@ def completed(*args: str) -> list[str]:
 
 def test_subcommands_complete() -> None:
     assert completed("") == list(COMMANDS)
-    assert completed("re") == ["repeat", "report", "repro"]
+    assert completed("re") == ["repeat", "resume", "report", "repro"]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"tables"}))
@@ -62,7 +62,7 @@ def test_bash_itself_completes_with_the_script(tmp_path: Path) -> None:
         text=True,
         timeout=60,
     )
-    assert [word.removeprefix("plain,") for word in done.stdout.split()] == ["repeat", "report", "repro"]
+    assert [word.removeprefix("plain,") for word in done.stdout.split()] == ["repeat", "report", "repro", "resume"]
 
 
 def test_what_completes_imports_no_torch(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracer.cli.options import check_script, folder_options, option, script_options
+from tracer.cli.options import check_script, folder_options, option, script_options, words
 from tracer.cli.output import check_folder, show_blocks
 from tracer.errors import UsageError
 from tracer.plain import say
@@ -30,13 +29,6 @@ Exit code 0: they are equal, or differ by rounding alone. 1: somewhere by more
 than rounding explains. 3: undecided, or a recording is not whole."""
 
 
-def _words(name: str, text: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as problem:
-        raise UsageError(f"{name} {text!r}: {problem}", hint="close the quotation") from None
-
-
 def _variables(name: str, pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         if not pair.partition("=")[1] or pair.startswith("="):
@@ -52,8 +44,8 @@ def _python(name: str, path: str) -> str:
 
 
 @click.command("compare", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
-@option("--a first", "ARGS", "Arguments of the first configuration alone, as one word.", default="", read=_words)
-@option("--b second", "ARGS", "Arguments of the second configuration alone, as one word.", default="", read=_words)
+@option("--a first", "ARGS", "Arguments of the first configuration alone, as one word.", default="", read=words)
+@option("--b second", "ARGS", "Arguments of the second configuration alone, as one word.", default="", read=words)
 @option("--env-a first_variables", "K=V", "A variable of the first configuration.", multiple=True, read=_variables)
 @option("--env-b second_variables", "K=V", "A variable of the second configuration.", multiple=True, read=_variables)
 @option("--python-b python", "PATH", "Another environment's interpreter for the second configuration.", read=_python)

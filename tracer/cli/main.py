@@ -28,6 +28,7 @@ COMMANDS = {
     "demo": ("tracer.cli.demo", "Record and report a bundled training step."),
     "run": ("tracer.cli.run", "Run a training script and record what it does."),
     "repeat": ("tracer.cli.repeat", "Run a training script several times and say where the runs diverge."),
+    "resume": ("tracer.cli.resume", "Run a script whole, interrupted and resumed: does it go on bit for bit?"),
     "compare": ("tracer.cli.compare", "Run a script in two configurations: rounding, or a fault, and where."),
     "report": ("tracer.cli.report", "Say what a trace means for a backend, a torch version and settings."),
     "check": ("tracer.cli.check", "Fail when a trace holds findings that nobody accepted."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,16 +111,31 @@ def _task(window: str, exit_after_steps: bool, as_module: bool, script: str, arg
     return Task(target=script, args=args, as_module=as_module, steps=steps, exit_after_steps=exit_after_steps)
 
 
+_SCRIPT = (
+    click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m."),
+    click.argument("script", shell_complete=files),
+    click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=files),
+)
+#: ``task``: the script, all of whose steps are recorded.
+whole_script_options = together(
+    *_SCRIPT, into="task", by=lambda as_module, script, args: _task(":", False, as_module, script, args)
+)
 #: ``task``: the script, and which steps of it are recorded.
 script_options = together(
     option("--steps window", "A:B", "Record these optimizer steps only.", default=":"),
     click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded."),
-    click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m."),
-    click.argument("script", shell_complete=files),
-    click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=files),
+    *_SCRIPT,
     into="task",
     by=_task,
 )
+
+
+def words(name: str, text: str) -> tuple[str, ...]:
+    """The arguments that stand in one word, as a shell parts them."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as problem:
+        raise UsageError(f"{name} {text!r}: {problem}", hint="close the quotation") from None
 
 
 def check_script(task: Task) -> None:

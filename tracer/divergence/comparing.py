@@ -153,6 +153,9 @@ def _roots(candidates: Sequence[Candidate], ends: Ints, differing: Differences, 
     """One root per cause, in order of execution, with the number of calls that follow from it."""
     differs = np.flatnonzero(differing.any)
     counted = np.bincount(ends[differs], minlength=len(ends))
+    trains = np.array([group.phase in _TRAINING for group in compared.pairs.first.groups], np.bool_)
+    nodes = differs[differs < compared.pairs.size]
+    reaching = set(ends[nodes[trains[compared.pairs.first.group[compared.pairs.at[0][nodes]]]]].tolist())
     alike: dict[Hashable, list[Candidate]] = {}
     for candidate in candidates:
         alike.setdefault(candidate.same, []).append(candidate)
@@ -161,7 +164,8 @@ def _roots(candidates: Sequence[Candidate], ends: Ints, differing: Differences, 
         count = sum(candidate.more + 1 for candidate in several)
         root = RootEvidence(compared, several[0]).root()
         follows = sum(int(counted[candidate.node]) for candidate in several) - at_pairs
-        yield replace(root, follows=follows, same_cause=count - 1)
+        is_reaching = any(candidate.node in reaching for candidate in several)
+        yield replace(root, follows=follows, same_cause=count - 1, reaches_training=is_reaching)
 
 
 def _compare_losses(first: Values, second: Values) -> tuple[Loss, ...]:

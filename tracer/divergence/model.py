@@ -51,6 +51,8 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
     """Its name, with the line that iterated it."""
     indices_agree: bool | None
     """Whether the sampler gave both runs the same indices, up to this batch; ``None`` if none were recorded."""
+    seeds_agree: bool | None
+    """Whether both runs gave its workers the same seeds; ``None`` without workers."""
     order_from: str
     """The generator that was in another state when the sampler drew its order."""
     says: str
@@ -96,6 +98,8 @@ class Root(records.Placed, frozen=True, kw_only=True):
     """The earlier call that explains it: the draw after which a generator ran ahead, the allocation of the memory."""
     follows: int = 0
     """Calls that differ only because of it."""
+    reaches_training: bool = False
+    """Whether one of these, or the call itself, belongs to backward or to an optimizer."""
     same_cause: int = 0
     """Further calls with the same cause, which are not reported on their own."""
     other_call: int | None = None

@@ -15,6 +15,7 @@ from tracer.trace.values import ValueKind, Values, fold
 
 #: The states that a checkpoint has to hold.
 _STATES = (
+    ValueKind.PARAMETER,
     ValueKind.OPTIMIZER_STATE,
     ValueKind.SCHEDULER,
     ValueKind.SCALER,
@@ -59,6 +60,26 @@ def _resumed_at(first: Values, second: Values) -> tuple[int, int] | None:
     going_on = set(first.steps[1][first.steps[0] < len(first)].tolist())
     resumed_from = next((number for number, digest in ours.items() if digest == wanted and number in going_on), None)
     return None if resumed_from is None else (resumed_from, step)
+
+
+def resumed_from(first: Values, second: Values, stopped_after: int) -> int | None:
+    """The step of the first recording whose parameters the second begins with, and as many further states; of several,
+    the last one up to ``stopped_after``: an update may have been skipped, or made with a learning rate of 0."""
+    ours, theirs = _parameters(first), _parameters(second)
+    begin = next(iter(theirs), None)
+    if begin is None:
+        return None
+    begins = states_at(second, begin)
+
+    def agreeing(step: int) -> tuple[int, bool, int]:
+        states = states_at(first, step)
+        return (
+            sum(states.get(key, (None,))[0] == digest for key, (digest, _) in begins.items()),
+            step <= stopped_after,
+            step if step <= stopped_after else -step,
+        )
+
+    return max((step for step, digest in ours.items() if digest == theirs[begin]), key=agreeing, default=None)
 
 
 def _parameters(values: Values) -> dict[int, int]:
@@ -106,7 +127,7 @@ def without_orders_drawn(roots: Iterable[Root]) -> tuple[Root, ...]:
 
 def _missing(pairs: AlignedCalls, resumed: Resumed) -> Iterator[NotRestored]:
     """States that differ before the update of the first common step, one per kind."""
-    ours, theirs = _states(pairs.first, resumed.first_step), _states(pairs.second, resumed.second_step)
+    ours, theirs = states_at(pairs.first, resumed.first_step), states_at(pairs.second, resumed.second_step)
     for kind in _STATES:
         names = [name for other_kind, name in ours if other_kind is kind]
         there = [name for other_kind, name in theirs if other_kind is kind]
@@ -127,7 +148,7 @@ def _missing(pairs: AlignedCalls, resumed: Resumed) -> Iterator[NotRestored]:
             )
 
 
-def _states(values: Values, step: int) -> _States:
+def states_at(values: Values, step: int) -> _States:
     """The states recorded in a step, the first of each name."""
     moments = values.moments
     states: _States = {}

@@ -14,6 +14,7 @@ from tracer.divergence.following import Candidate, lie_otherwise, reads_another
 from tracer.divergence.model import CallPlace, Loading, Root, Seed
 from tracer.divergence.pairing import AlignedCalls
 from tracer.divergence.recordings import Recording
+from tracer.divergence.resuming import states_at
 from tracer.findings import Finding
 from tracer.names import (
     AT_RISK,
@@ -273,7 +274,9 @@ class RootEvidence:
         first, second = (_batches(side, loader) for side in self.compared.values)
         there = (at for at, digest in first.items() if digest == second.get(position) and at != position)
         elsewhere = next(there, None)
-        loading = loading_of(loader, root, self.compared.values, self.compared.recordings)
+        loading = loading_of(
+            loader, root, self.compared.values, self.compared.recordings, is_resumed=self.pairs.is_resumed
+        )
         why = f"{name or 'the loader'} yielded a different batch{f' at position {position}' if position >= 0 else ''}"
         if elsewhere is not None:
             why += f": the second run's is the first run's batch {elsewhere}, so their order differs"
@@ -285,7 +288,14 @@ class RootEvidence:
         """With the loader that made the call, where it loads a batch in the training process."""
         if root.loading is not None or root.only_second or (loads := loads_in(root.call, self.first)) is None:
             return root
-        loading = loading_of(loads[0], root, self.compared.values, self.compared.recordings, position=loads[1])
+        loading = loading_of(
+            loads[0],
+            root,
+            self.compared.values,
+            self.compared.recordings,
+            position=loads[1],
+            is_resumed=self.pairs.is_resumed,
+        )
         return replace(root, loading=loading, why=root.why + loading.says)
 
     def _drawn(self, root: Root) -> Root:
@@ -387,7 +397,12 @@ class RootEvidence:
             for values, origins in zip(sides, kept, strict=True)
         ]
         own = (digests[0] - digests[1], digests[1] - digests[0])
-        state = next((name for values, of in zip(sides, own, strict=True) for name in _states_of(values, of)), None)
+        several = (name for values, of in zip(sides, own, strict=True) for name in _states_of(values, of))
+        # A small number is met elsewhere too, so a state that agrees in this step is not what is read.
+        calls = root.call, root.call if root.other_call is None else root.other_call
+        now = [states_at(values, values.step_of(call)) for values, call in zip(sides, calls, strict=True)]
+        both = {key for key, (digest, _) in now[0].items() if now[1].get(key, (None,))[0] == digest}
+        state = next((name for name in several if (name.kind, name.name) not in both), None)
         is_loaded = any(_is_loaded(values, origins) for values, origins in zip(sides, kept, strict=True))
         writes = root.op.partition(".")[2].partition(".")[0].endswith("_")
         is_part = root.phase is Phase.OTHER and not (root.module or writes or any(own))
@@ -732,9 +747,11 @@ def loading_of(
     recordings: tuple[Recording, Recording],
     *,
     position: int | None = None,
+    is_resumed: bool = False,
 ) -> Loading:
     """Return what both recordings show of the loader ``name`` until it gave the batch that ``root`` reads or makes.
-    ``position``: of the batch that is being loaded; ``None`` for one that the loader gave."""
+    ``position``: of the batch that is being loaded; ``None`` for one that the loader gave. ``is_resumed``: the second
+    has not loaded what came before."""
     until = (root.call, root.call if root.other_call is None else root.other_call)
     loaders = []
     for recording in recordings:
@@ -742,8 +759,9 @@ def loading_of(
         iterated = recording.trace.loaders if recording.trace is not None else ()
         there = [loader for loader in iterated if line in loader.iterated_at]
         loaders += there if len(there) == 1 else []  # of several at one line nobody knows which
-    indices_agree = _agree(ValueKind.INDICES, name, values, until)
-    seeds_agree = _agree(ValueKind.WORKER_SEED, name, values, until)
+    indices_agree, seeds_agree = (
+        _agree(kind, name, values, until, only_last=is_resumed) for kind in (ValueKind.INDICES, ValueKind.WORKER_SEED)
+    )
     order_from = _order_from(name, values, until) if indices_agree is False else ""
     said = [] if position is None else [f"{name} loads batch {position} here"]
     if indices_agree is not None:
@@ -762,7 +780,9 @@ def loading_of(
         ]
         said += _draws(loaders, moved)
     says = "".join(f"; {words}" for words in said)
-    return Loading(loader=name, indices_agree=indices_agree, order_from=order_from, says=says)
+    return Loading(
+        loader=name, indices_agree=indices_agree, seeds_agree=seeds_agree, order_from=order_from, says=says
+    )
 
 
 def _draws(loaders: Sequence[Loader], moved: Sequence[str]) -> Iterator[str]:
@@ -792,7 +812,8 @@ def _order_from(name: str, values: tuple[Values, Values], until: tuple[int, int]
         calls, names, states = side.draws
         rows = np.flatnonzero(np.array(at_line, np.bool_)[side.group[calls]] & (calls <= call))[-_OF_ORDER:]
         drawn.append([(side.names[int(names[row])].name, int(states[row])) for row in rows.tolist()])
-    return next((ours[0] for ours, theirs in zip(*drawn, strict=False) if ours != theirs), "")
+    both = [side[-min(map(len, drawn)) or _OF_ORDER :] for side in drawn]  # the last ones of both
+    return next((ours[0] for ours, theirs in zip(*both, strict=False) if ours != theirs), "")
 
 
 def _agree(

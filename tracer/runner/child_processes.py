@@ -50,6 +50,7 @@ def followed(recording: ScriptRecording) -> Iterator[None]:
         at_start=recording.at_start,
         start=recording.steps.start,
         stop=recording.steps.stop,
+        ends_before=recording.ends_before,
         source_folder=recording.source_folder,
     )
     recording.children = traces.listed
@@ -78,6 +79,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
         output,
         output,
         StepRange(order.start, order.stop),
+        ends_before=order.ends_before,
         rank=current_rank(),
         options=order.options.with_values_at(values_path(output)),
         source_folder=order.source_folder,

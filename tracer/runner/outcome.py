@@ -47,6 +47,8 @@ class ScriptRecording:
     steps: StepRange
     rank: Rank | None = None
     exit_after: bool = False
+    ends_before: int | None = None
+    """The optimizer step at whose beginning the script ends."""
     options: RecordOptions = RecordOptions()  # noqa: RUF009  (frozen)
     """What is recorded."""
     source_folder: str | None = None
@@ -152,7 +154,11 @@ class ScriptRecording:
         if self._watch is not None:
             self._watch.torch_loaded(frame)
         self._window = StepWindow(
-            session, self.steps, when_complete=self._write_early, exit_when_complete=self.exit_after
+            session,
+            self.steps,
+            when_complete=self._write_early,
+            exit_when_complete=self.exit_after,
+            ends_before=self.ends_before,
         )
         self._window.open()
         self.is_begun = True

@@ -145,6 +145,7 @@ def run_script(
         task.steps,
         rank=rank,
         exit_after=task.exit_after_steps,
+        ends_before=task.ends_before,
         options=options.with_values_at(values_path(os.path.abspath(output))),
         source_folder=os.getcwd() if with_source else None,
         machine=machine,

@@ -57,3 +57,5 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     as_module: bool = False
     steps: StepRange = StepRange()
     exit_after_steps: bool = False
+    ends_before: int | None = None
+    """The optimizer step that is not made any more: the script ends as it begins."""

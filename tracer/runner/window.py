@@ -33,12 +33,14 @@ class StepWindow:
         *,
         when_complete: Callable[[], None] = lambda: None,
         exit_when_complete: bool = False,
+        ends_before: int | None = None,
     ) -> None:
         """``when_complete`` is called once, after the last requested step is recorded."""
         self.session = session
         self.steps = steps
         self.when_complete = when_complete
         self.exit_when_complete = exit_when_complete
+        self.ends_before = ends_before
         self.finished = 0
         """Optimizer steps that ended, recorded or not."""
         self.complete = False
@@ -95,6 +97,8 @@ class StepWindow:
         it calls them, which only the last one may disturb; and the recorder's own must see the step's end.
         """
         HAS_OPTIMIZER.steps(optimizer)
+        if self.ends_before is not None and self.finished >= self.ends_before:
+            raise WindowComplete(0)
         if self._thread is not None:
             self.read_settings()
         if self._will_switch() and self._after is not None:

@@ -376,6 +376,7 @@ class ChildTask(msgspec.Struct, frozen=True, kw_only=True):
     """The parent's trace."""
     start: int = 0
     stop: int | None = None
+    ends_before: int | None = None
     source_folder: str | None = None
     options: RecordOptions
 

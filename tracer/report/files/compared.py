@@ -13,14 +13,22 @@ import tracer
 from tracer.divergence.lines import LineSource
 from tracer.divergence.magnitudes import CompareVerdict, Comparison
 from tracer.divergence.model import Divergence, Root
+from tracer.divergence.omissions import ResumedRun
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, next_steps
+=======
+from tracer.divergence.next_steps import next_steps
+from tracer.divergence.omissions import ResumedRun
+from tracer.divergence.repeated import UNVARIED, Held, Repeated
+>>>>>>> 0241499f (tracer resume: does a run that is interrupted and resumed go on bit for bit, and what was not restored)
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.findings import PlannedChange
+from tracer.names import Verdict
 from tracer.plain import json_text
-from tracer.report.blocks import PAGE
+from tracer.report.blocks import PAGE, Block
 from tracer.report.report import Report
 from tracer.report.sections.configurations import SEVERITY, configuration_blocks, headline
+from tracer.report.sections.resumed import resumed_blocks, resumed_headline
 from tracer.report.sections.runs import lack_of
 
 SCHEMA = 1
@@ -138,6 +146,7 @@ def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, A
 
 #: What only the comparing needs of a root, of a line, and of a comparison of configurations.
 _INNER = {
+<<<<<<< HEAD
     Root: ("shows", "seed", "loading"),
     LineSource: ("held_at", "may_call", "is_threads"),
     Comparison: ("earliest", "second_is_narrower", "parts_in", "agreeing", "lacks_ends"),
@@ -173,8 +182,32 @@ def write_comparison(comparison: Comparison, folder: Path, wanted: Iterable[str]
     return [write_whole(folder / f"compare.{name}", text, error=ReportError) for name, text in texts]
 
 
+def write_resumed(found: ResumedRun, folder: Path, wanted: Iterable[str]) -> list[Path]:
+    """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths."""
+    verdict = Verdict.DETERMINISTIC if found.agrees else Verdict.NONDETERMINISTIC
+    verdict = Verdict.UNKNOWN if found.unknown else verdict
+    blocks = resumed_blocks(found, PAGE)
+    made = {
+        "json": lambda: json_text(resumed_json(found)),
+        "html": lambda: _page_of(verdict, resumed_headline(found), "A resumed run", found.name, blocks),
+    }
+    texts = ((name, made[name]().encode("utf-8")) for name in wanted)
+    return [write_whole(folder / f"resume.{name}", text, error=ReportError) for name, text in texts]
+
+
+def resumed_json(found: ResumedRun) -> dict[str, Any]:
+    """A resumed run as ``resume.json`` holds it."""
+    fields = msgspec.to_builtins(msgspec.structs.replace(found, roots=()))
+    return {"schema": SCHEMA, "agrees": found.agrees, **fields, "roots": [_fields(root) for root in found.roots]}
+
+
 def _page(comparison: Comparison, script: str) -> str:
-    """``comparison`` as one HTML page that opens offline; it has no script."""
+    verdict, blocks = SEVERITY[comparison.verdict], configuration_blocks(comparison, PAGE)
+    return _page_of(verdict, headline(comparison), "Two configurations", script, blocks)
+
+
+def _page_of(verdict: Verdict, headline: str, kicker: str, script: str, blocks: Iterable[Block]) -> str:
+    """One HTML page that opens offline; it has no script. The first block is its headline."""
     from markupsafe import Markup
 
     from tracer.report.render.page import assets, page_environment
@@ -183,10 +216,11 @@ def _page(comparison: Comparison, script: str) -> str:
         page_environment()
         .get_template("compare.html")
         .render(
-            verdict=SEVERITY[comparison.verdict],
-            headline=headline(comparison),
+            verdict=verdict,
+            headline=headline,
+            kicker=kicker,
             script_name=script,
-            blocks=list(configuration_blocks(comparison, PAGE))[1:],
+            blocks=list(blocks)[1:],
             version=tracer.__version__,
             style=Markup(assets()["style.css"]),
             bundle=None,

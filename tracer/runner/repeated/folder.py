@@ -15,7 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from tracer.errors import UsageError
 from tracer.plain import say
+from tracer.runner.steps import Task
 from tracer.trace.file import files_of_children, values_path
 from tracer.trace.lines import files_of_lines
 
@@ -96,21 +100,30 @@ def entries_of(folder: str | os.PathLike[str], walk: Walk) -> Iterator[FolderEnt
 class Snapshot:
     """The working directory as it stands now; what is kept of it and its copies stand in ``root``."""
 
-    def __init__(self, folder: Path, output: Path, root: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        output: Path,
+        root: Path,
+        *,
+        most_of_a_file: int = MOST_OF_A_FILE,
+        most_of_all: int = MOST_OF_ALL,
+    ) -> None:
         self.folder = folder
         self._walk = Walk(str(output), _IGNORED, enters_mounts=False)
         self.root = root
         self._saved = self.root / "found"
         self._copies = 0
         entries = list(entries_of(self.folder, self._walk))
-        self._is_too_large = len(entries) > MOST_ENTRIES
+        self._most = most_of_a_file, most_of_all
+        self.is_too_large = len(entries) > MOST_ENTRIES
         self._entries_found = {entry.path: entry for entry in entries[:MOST_ENTRIES]}
-        if not self._is_too_large:
+        if not self.is_too_large:
             self._save()
 
     def why_not_copied(self) -> str:
         """Return why a run in a copy shows nothing, or cannot be made; empty if it can."""
-        if self._is_too_large:
+        if self.is_too_large:
             return "the working directory holds too many files to be copied"
         if lost := self._lost():
             return f"{lost} was changed by a run, and is too large to be put back"
@@ -150,11 +163,11 @@ class Snapshot:
         return target
 
     def _save(self) -> None:
-        room = MOST_OF_ALL
+        most_of_a_file, room = self._most
         for entry in self._entries_found.values():
             here, there = self.folder / entry.path, self._saved / entry.path
             size = entry.stamp[0]
-            if entry.is_folder or entry.is_closed or size > min(room, MOST_OF_A_FILE):
+            if entry.is_folder or entry.is_closed or size > min(room, most_of_a_file):
                 continue
             with suppress(OSError):
                 there.parent.mkdir(parents=True, exist_ok=True)
@@ -163,6 +176,14 @@ class Snapshot:
                 elif here.is_file():
                     shutil.copy2(here, there)
                     room -= size
+
+
+def within(task: Task, folder: Path) -> Task:
+    """``task`` in a copy of the working directory: an absolute path to the script becomes the copy's."""
+    here = os.path.join(os.getcwd(), "")
+    if task.as_module or not task.target.startswith(here):
+        return task
+    return msgspec.structs.replace(task, target=os.path.join(folder, task.target[len(here) :]))
 
 
 def temporary_of(copy: Path) -> Path:
@@ -191,6 +212,21 @@ def scratch_of(destination: Path) -> Iterator[Path]:
         yield scratch
     finally:
         leave(scratch)
+
+
+def clear_output(folder: Path, name: str, *runs: str) -> None:
+    """Make ``folder`` and remove what an earlier job of this name left there: it would be taken for this one's."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in (
+            folder / f"{name}.json",
+            folder / f"{name}.html",
+            *(each for of in runs for each in folder.glob(of)),
+        ):
+            if left.is_file() or left.is_symlink():
+                left.unlink()
+    except OSError as problem:
+        raise UsageError(f"cannot make {folder}: {problem.strerror}", hint="choose another folder with -o") from problem
 
 
 def recordings_in(scratch: Path) -> Path:

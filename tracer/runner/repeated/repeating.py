@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,15 @@ from tracer.recording.options import LineOptions
 from tracer.runner.ranks import Rank, current_rank, told_by_all
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.declared import HASH_SEED, Change, Circumstance, Start, in_order, variables_among
-from tracer.runner.repeated.folder import Snapshot, recordings_in, remove_run, scratch_of, temporary_of
+from tracer.runner.repeated.folder import (
+    Snapshot,
+    clear_output,
+    recordings_in,
+    remove_run,
+    scratch_of,
+    temporary_of,
+    within,
+)
 from tracer.runner.repeated.holding import (
     MOST_RUNS,
     Comparing,
@@ -565,7 +573,7 @@ class _LineRuns:
         folder = self._folder
         last_step = last_step if self._last_step is None else self._last_step
         output = series._output(f"{series.prefix}{name}")
-        task = series.asked.task if folder is None else _within(series.asked.task, folder)
+        task = series.asked.task if folder is None else within(series.asked.task, folder)
         if last_step is not None and not series.asked.whole:
             stop = last_step + 1 if task.steps.stop is None else min(task.steps.stop, last_step + 1)
             task = msgspec.structs.replace(task, steps=StepRange(task.steps.start, stop), exit_after_steps=True)
@@ -628,7 +636,7 @@ class _HeldRuns:
         say(f"tracer: held {self._count} ({', '.join(circumstances) or 'nothing'})")
         order = series._order(
             output,
-            task=series.asked.task if folder is None else _within(series.asked.task, folder),
+            task=series.asked.task if folder is None else within(series.asked.task, folder),
             held=circumstances,
             planned=series._planned() if Circumstance.SETTINGS in held else {},
             number=len(series.runs),
@@ -675,14 +683,6 @@ def without_luck(held: Held) -> Held:
     return msgspec.structs.replace(held, is_cause=False, no_proof=chance)
 
 
-def _within(task: Task, folder: Path) -> Task:
-    """``task`` in a copy of the working directory: an absolute path to the script becomes the copy's."""
-    here = os.path.join(os.getcwd(), "")
-    if task.as_module or not task.target.startswith(here):
-        return task
-    return msgspec.structs.replace(task, target=os.path.join(folder, task.target[len(here) :]))
-
-
 def repeat_script(asked: Asked) -> Result:
     """Run the task as ``asked``, and compare. Raises ``UsageError`` or ``TraceError`` with a one-line message.
 
@@ -690,7 +690,8 @@ def repeat_script(asked: Asked) -> Result:
     then the program under the plan's settings. Within ``launching.ENDING.handling_signals()`` a signal ends the runs,
     and the result holds the comparisons made until then.
     """
-    with _output_folder(asked.folder), scratch_of(asked.folder) as scratch:
+    clear_output(asked.folder, "repeat", "run-*", "held-*", "planned-*")
+    with scratch_of(asked.folder) as scratch:
         can_hold = asked.hold != () and current_rank() is None
         snapshot = Snapshot(Path.cwd(), asked.folder, scratch) if can_hold else None
         if asked.settings != PLANNED:
@@ -718,19 +719,3 @@ def repeat_script(asked: Asked) -> Result:
             before = msgspec.structs.replace(before, ended_by=launching.ENDING.by)
             return Result(repeated=before, report=lambda: plain.report)
         return Result(repeated=series.result(PLANNED, before), report=lambda: plain.report)
-
-
-@contextmanager
-def _output_folder(folder: Path) -> Iterator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        earlier = [
-            folder / "repeat.json",
-            folder / "repeat.html",
-            *(left for of in ("run-*", "held-*", "planned-*") for left in folder.glob(of) if left.is_file()),
-        ]
-        for left in earlier:  # some runs would meet them and others not; and they would be taken for this job's
-            left.unlink(missing_ok=True)
-    except OSError as problem:
-        raise UsageError(f"cannot make {folder}: {problem.strerror}", hint="choose another folder with -o") from problem
-    yield

@@ -1,0 +1,168 @@
+"""``tracer resume``: a loop that goes on bit for bit, and what one goes on without, each at its line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Command, process, tracer_process
+from tests.support.slow import slow_unless
+from tracer.divergence.lines import read_run
+from tracer.divergence.omissions import ProgramLines, ResumedRun, hold_against
+from tracer.divergence.recordings import read_recording
+
+PLAIN = Path(__file__).parent / "resuming" / "plain.py"
+STEP = 6
+#: What is left out, the text of the line that is named, and a word of what is said.
+LACKS = {
+    "ema": ("average.update_parameters(", "`average`"),
+    "dtype": ("scaler.step(", "bfloat16"),
+    "scheduler": ("CosineAnnealingLR(", "6 steps behind"),
+    "scaler": ("GradScaler(", "scaler"),
+    "epoch": ("for epoch in", "`epoch` is 0, and 1"),
+    "position": ("enumerate(loader", "batch 0 of epoch 1 is read again"),
+    "counter": ("seen += len(", "`seen` is 0, and 24"),
+    "workers": ("enumerate(loader", "generator"),
+    "numpy": ("np.random.rand(", "NumPy"),
+    "generator": ("loss = model(", "generator cpu"),
+}
+
+
+def without(name: str) -> str:
+    """The loop without the line that restores ``name``."""
+    lines = PLAIN.read_text(encoding="utf-8").splitlines()
+    return "\n".join("    pass" if line.endswith(f"# restores: {name}") else line for line in lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the whole run, and one that was ended as it made step 6, and its checkpoint."""
+    folder = tmp_path_factory.mktemp("resuming")
+    (folder / "plain.py").write_text(without(""), encoding="utf-8")
+    record(folder, "whole")
+    (folder / "last.pt").unlink()
+    record(folder, "interrupted", "--steps", f":{STEP + 1}", "--exit-after-steps")
+    return folder
+
+
+def record(folder: Path, name: str, *options: str, args: tuple[str, ...] = ()) -> None:
+    done = process("run", "--lines", "-o", f"{name}.json", *options, "plain.py", *args, cwd=folder, module=True)
+    assert done.code == 0, done.err
+
+
+def resumed(folder: Path, tmp_path: Path, lacks: str) -> ResumedRun:
+    shutil.copy(folder / "last.pt", tmp_path)
+    (tmp_path / "plain.py").write_text(without(lacks), encoding="utf-8")
+    record(tmp_path, "resumed", args=("--resume",))
+    paths = folder / "whole.json", tmp_path / "resumed.json", folder / "interrupted.json"
+    whole, rest, interrupted = map(read_recording, paths)
+    lines = [ProgramLines(read_run(path)[""]) for path in paths]
+    return hold_against(whole, rest, STEP, lines, interrupted.values)
+
+
+@pytest.mark.parametrize("lacks", slow_unless({"counter"}, LACKS))
+def test_what_is_not_restored_is_named_at_its_line_and_nothing_else(folder: Path, tmp_path: Path, lacks: str) -> None:
+    found = resumed(folder, tmp_path, lacks)
+    assert found.step == STEP
+    (omission,) = found.not_restored
+    text, words = LACKS[lacks]
+    assert text in without(lacks).splitlines()[int(omission.location.rpartition(":")[2]) - 1]
+    assert words in omission.what
+    assert "`" in omission.remedy
+
+
+def test_a_loop_that_restores_all_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    shutil.copy(PLAIN, tmp_path)
+    asked = ("--stop-after", "7", "--resume", "--resume", "--format", "text,json,html")
+    done = tracer_process("resume", *asked, "plain.py", "--every", "3", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert done.out.startswith("Goes on bit for bit from step 6.")
+    told = json.loads((tmp_path / "resume" / "resume.json").read_text())
+    assert told["agrees"]
+    assert (told["step"], told["stopped_after"], told["steps"]) == (6, 7, [6, 6])
+    assert told["not_restored"] == told["beside"] == []
+    assert "parameters" in told["restored"]
+    assert "Goes on bit for bit" in (tmp_path / "resume" / "resume.html").read_text()
+    assert not (tmp_path / "last.pt").exists()
+
+
+#: A script of three steps: what it does with its checkpoint, and its seed.
+SMALL = """
+import os, sys, torch
+torch.manual_seed({seed})
+net = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+{load}
+for number in range({begin}, 3):
+    optimizer.zero_grad()
+    net(torch.full((1, 2), float(number))).sum().backward()
+    optimizer.step()
+    {save}
+"""
+SAVES, LOADS = "torch.save(net.state_dict(), 'c.pt')", "'-r' in sys.argv and net.load_state_dict(torch.load('c.pt'))"
+#: Each: what is put into it, the options, the code, and words of what is said.
+ENDS = {
+    "nothing restored": (
+        {"load": "", "save": SAVES},
+        ("--stop-after", "2"),
+        1,
+        "Departs at step 0: nothing was restored",
+    ),
+    "beyond the end": ({"load": LOADS, "save": SAVES}, ("--stop-after", "3"), 2, "the script makes 3 optimizer steps"),
+    "no checkpoint": ({"load": LOADS, "save": ""}, ("--stop-after", "1"), 2, "the interrupted run wrote no file"),
+    "no step": (
+        {"load": "", "begin": "3", "save": ""},
+        ("--stop-after", "1"),
+        2,
+        "made no optimizer step",
+    ),
+    "unseeded": (
+        {"seed": "int.from_bytes(os.urandom(4), 'little')", "load": LOADS, "save": SAVES},
+        ("--stop-after", "2"),
+        3,
+        "does not begin as the whole one",
+    ),
+    "other arguments": (
+        {
+            "load": "'-s' in sys.argv and optimizer.param_groups[0].update(lr=0.2)",
+            "save": f"{SAVES}; '-s' in sys.argv and sys.exit()",
+        },
+        ("--stop", "-s"),
+        1,
+        "Departs",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ENDS)
+def test_what_says_nothing_ends_in_one_line(tmp_path: Path, case: str) -> None:
+    parts, options, code, words = ENDS[case]
+    text = SMALL.format(**{"seed": "0", "begin": "2 if '-r' in sys.argv else 0", **parts})
+    (tmp_path / "s.py").write_text(text, encoding="utf-8")
+    done = tracer_process("resume", *options, "--resume", "-r", "s.py", cwd=tmp_path)
+    assert done.code == code, done.err
+    assert words in f"{done.out} {done.err}".replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--resume", ""), "nothing says where the run ends"),
+        (("--stop-after", "1", "--stop", "-s", "--resume", ""), "exclude each other"),
+        (("--stop-after", "1"), "nothing says how the run is resumed"),
+        (("--stop-after", "1", "--resume", "'"), "close the quotation"),
+        (("--stop-after", "1", "--resume", ""), "there is no script"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(
+    tracer: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = tracer("resume", *options, "nowhere.py")
+    assert done.code == 2
+    assert words in done.err
+    assert len(done.err.strip().splitlines()) == 1

@@ -1,0 +1,60 @@
+"""A resumed run: whether it goes on bit for bit, and what it goes on without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tracer.divergence.omissions import Omission, ResumedRun
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, first
+from tracer.report.words import joined, plural
+
+#: What the first sentence names.
+_MOST_NAMED = 3
+
+
+def resumed_headline(found: ResumedRun) -> str:
+    """One sentence: it goes on bit for bit, or where it departs and why."""
+    if found.unknown:
+        return f"Nothing can be said: {found.unknown}."
+    if found.agrees:
+        return f"Goes on bit for bit from step {found.step}."
+    if found.step == 0 and found.stopped_after:
+        return "Departs at step 0: nothing was restored."
+    step = found.stopped_after if found.step is None else found.step
+    names = [f"{each.what}{f' ({each.location})' if each.location else ''}" for each in found.not_restored]
+    more = f"; and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"Departs at step {step}: {'; '.join(names[:_MOST_NAMED])}{more}."
+
+
+def resumed_blocks(found: ResumedRun, reader: Reader) -> Iterable[said.Block]:
+    """The answer, how far it goes, and each thing that was not restored with its remedy."""
+    yield said.Paragraph(resumed_headline(found), said.Tone.STRONG)
+    if found.unknown:
+        yield said.Paragraph("Run `tracer repeat` on the script first, and mend what it names.")
+        return
+    yield from (said.Paragraph(sentence) for sentence in _sentences(found))
+    for title, omissions in (("Not restored", found.not_restored), ("Differs too, and reaches nothing", found.beside)):
+        shown, left_out = first(omissions, reader.rows)
+        if shown:
+            yield said.Heading(title)
+            yield said.Rows(tuple(map(_row, shown)), left_out=left_out)
+
+
+def _sentences(found: ResumedRun) -> Iterable[str]:
+    if found.step is not None and found.step < found.stopped_after:
+        back = plural(found.stopped_after - found.step, "step")
+        yield f"The run was ended after step {found.stopped_after}; the resumed one goes back {back} to its checkpoint."
+    if found.step is not None and found.step > found.stopped_after:
+        yield f"The run was ended after step {found.stopped_after}, and the resumed one begins later."
+    if found.calls_compared:
+        compared, left = min(found.steps), found.steps[0]
+        of = f" of {left:,}" if compared < left else ""
+        yield f"{plural(found.calls_compared, 'call')} of {compared:,}{of} further steps were compared."
+    if found.restored:
+        yield f"Restored: {joined(list(found.restored))}."
+
+
+def _row(omission: Omission) -> said.Row:
+    place = (said.Code(omission.location), " ") if omission.location else ()
+    return said.Row((*place, omission.what), blocks=said.paragraphs(omission.remedy))
