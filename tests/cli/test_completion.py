@@ -62,7 +62,7 @@ def test_bash_itself_completes_with_the_script(tmp_path: Path) -> None:
         text=True,
         timeout=60,
     )
-    assert [word.removeprefix("plain,") for word in done.stdout.split()] == ["repeat", "report", "repro", "resume"]
+    assert [word.removeprefix("plain,") for word in done.stdout.split()] == ["repeat", "report", "repro"]
 
 
 def test_what_completes_imports_no_torch(tmp_path: Path) -> None:
