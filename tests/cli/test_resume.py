@@ -25,7 +25,6 @@ LACKS = {
     "epoch": ("for epoch in", "`epoch` is 0, and 1"),
     "position": ("enumerate(loader", "batch 0 of epoch 1 is read again"),
     "counter": ("seen += len(", "`seen` is 0, and 24"),
-    "workers": ("enumerate(loader", "generator"),
     "numpy": ("np.random.rand(", "NumPy"),
     "generator": ("loss = model(", "generator cpu"),
 }
@@ -87,6 +86,18 @@ def test_a_loop_that_restores_all_goes_on_bit_for_bit(tmp_path: Path) -> None:
     assert "parameters" in told["restored"]
     assert "Goes on bit for bit" in (tmp_path / "resume" / "resume.html").read_text()
     assert not (tmp_path / "last.pt").exists()
+
+
+@pytest.mark.slow
+def test_seeds_of_workers_are_named_where_workers_draw_and_are_beside_where_nobody_does(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text(without("workers"), encoding="utf-8")
+    asked = ("resume", "--stop-after", "6", "--resume", "--resume", "--format", "json", "plain.py")
+    for workers, code, where in (("2", 1, "not_restored"), ("0", 0, "beside")):
+        done = tracer_process(*asked, "--workers", workers, cwd=tmp_path)
+        assert done.code == code, done.err
+        (omission,) = json.loads((tmp_path / "resume" / "resume.json").read_text())[where]
+        assert ("seeds the loader's workers" in omission["what"]) == (workers == "2")
+        assert "`seeds.set_state(" in omission["remedy"]
 
 
 #: A script of three steps: what it does with its checkpoint, and its seed.

@@ -272,7 +272,8 @@ class _Compared:
             ):
                 continue
             if lack.root is None or id(lack.root) not in self._explained:
-                if lack.root is None or lack.root.reaches_training or self._reads_other_data():
+                is_draw = lack.root is not None and lack.root.cause is RootCause.DRAW
+                if lack.root is None or not is_draw or lack.root.reaches_training or self._reads_other_data():
                     yield self._of_state(lack)
                 else:
                     self.beside.append(self._of_state(lack))

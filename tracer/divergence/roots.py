@@ -780,9 +780,7 @@ def loading_of(
         ]
         said += _draws(loaders, moved)
     says = "".join(f"; {words}" for words in said)
-    return Loading(
-        loader=name, indices_agree=indices_agree, seeds_agree=seeds_agree, order_from=order_from, says=says
-    )
+    return Loading(loader=name, indices_agree=indices_agree, seeds_agree=seeds_agree, order_from=order_from, says=says)
 
 
 def _draws(loaders: Sequence[Loader], moved: Sequence[str]) -> Iterator[str]:

@@ -15,11 +15,6 @@ from tracer.divergence.magnitudes import CompareVerdict, Comparison
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.omissions import ResumedRun
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, next_steps
-=======
-from tracer.divergence.next_steps import next_steps
-from tracer.divergence.omissions import ResumedRun
-from tracer.divergence.repeated import UNVARIED, Held, Repeated
->>>>>>> 0241499f (tracer resume: does a run that is interrupted and resumed go on bit for bit, and what was not restored)
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.findings import PlannedChange
@@ -146,8 +141,7 @@ def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, A
 
 #: What only the comparing needs of a root, of a line, and of a comparison of configurations.
 _INNER = {
-<<<<<<< HEAD
-    Root: ("shows", "seed", "loading"),
+    Root: ("shows", "seed", "loading", "reaches_training"),
     LineSource: ("held_at", "may_call", "is_threads"),
     Comparison: ("earliest", "second_is_narrower", "parts_in", "agreeing", "lacks_ends"),
 }
