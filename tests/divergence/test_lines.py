@@ -118,6 +118,13 @@ def test_a_line_that_reads_what_is_not_seen_is_told_from_others(tmp_path: Path) 
     ]
 
 
+def test_of_what_shows_no_value_the_line_that_gave_it_is_told(tmp_path: Path) -> None:
+    program = "def made():\n    return iter([K])\nrows = made()\nx = 1\ny = next(rows)\n"
+    runs = [{"": traced(tmp_path, program.replace("K", k), name=k)} for k in "12"]
+    (root,) = compared_lines(*runs).sources
+    assert (root.location, root.opaque) == ("program.py:5", "`rows` (program.py:3)")
+
+
 #: Programs by which a generator comes to differ, and the row of the line.
 GENERATORS = {
     "a dataclass's": (
@@ -910,19 +917,26 @@ SHARING = {
         "entropy",
     ),
 }
-#: A library by which threads take turns: 0 1 1 0 .. in run a, 1 1 .. 0 0 .. in run b; one that is over needs none.
+#: A library by which threads take turns: 0 1 1 0 .. in run a, 1 1 .. 0 0 .. in run b; one that is over needs none. A
+#: turn lasts until the next one is asked for, so that nothing hangs on who is faster.
 TURNS = """\
 import os, threading
 at = threading.Condition()
 left = [0, 1, 1, 0] * 9 if os.environ["RUN"] == "a" else [1] * 9 + [0] * 9
-over = set()
-def turn(k):
-    with at:
-        at.wait_for(lambda: next(n for n in left if n not in over) == k)
+over, now = set(), []
+def leave(k):
+    if now == [k]:
+        now.clear()
         left[:] = [n for n in left if n not in over][1:]
         at.notify_all()
+def turn(k):
+    with at:
+        leave(k)
+        at.wait_for(lambda: not now and next(n for n in left if n not in over) == k)
+        now.append(k)
 def ends(k):
     with at:
+        leave(k)
         over.add(k)
         at.notify_all()
 """

@@ -122,6 +122,8 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     """The qualified names of what it may call."""
     is_blind: bool = False
     """Whether it reads something that is not seen whole."""
+    opaque: str = ""
+    """What it reads of which no value shows, and the line that gave it: ```tok` (train.py:10)``."""
     is_threads: bool = False
     """Whether another thread than the first executes it: to give values there may mix those of several."""
     held_at: str = ""
@@ -164,6 +166,8 @@ class _PairedFrame:
         self.differing: dict[str, Origins] = {}
         self.unseen: dict[str, Origins] = {}
         """By name of which not all is seen: the origins of what it may hold."""
+        self.made: dict[str, str] = {}
+        """By name of which not all is seen: the line that stored it."""
         self.returned: Origins = _NOTHING
         """The origins of what callees returned since the last row."""
         self.inside: Origins = _NOTHING
@@ -347,6 +351,10 @@ class _Comparison:
         """Those that made calls."""
         self.elsewhere: dict[LineRoot, set[str]] = {}
         """Roots in other threads and processes, and the lines at which these were forked."""
+        self.opaque: dict[LineRoot, str] = {}
+        """What a root reads of which no value shows, and the line that gave it."""
+        self.choosers: Origins = _NOTHING
+        """Lines that choose by a hash or an address."""
         self.blind: set[LineRoot] = set()
         """Roots that read something that is not seen whole."""
         self.in_threads: set[LineRoot] = set()
@@ -534,6 +542,7 @@ class _Comparison:
             maker = frozenset({self._named(LineKind.LINE, frame, self._line_in(frame, line, text))})
             unseen |= maker
             self.makers |= maker if is_opaque else _NOTHING
+            self.choosers |= maker if chooses else _NOTHING
         if is_over and not self.calls and not unequal:
             self._absorbs(frame, line, text, before)
         read = before | drawn | found
@@ -659,7 +668,7 @@ class _Comparison:
         self.done[frame.process].append(done)
         if row.call > frame.call >= 0 and not frame.process:
             self.reads.append(done)
-        carried = self._carry(frame, text, every)
+        carried = self._carry(frame, text, every, location)
         if carried or not text.stores:
             self.hidden |= every
         for root in found | carried:
@@ -682,7 +691,7 @@ class _Comparison:
             if returns:
                 frame.parent.returned |= found
 
-    def _carry(self, frame: _PairedFrame, text: LineText, every: Origins) -> Origins:
+    def _carry(self, frame: _PairedFrame, text: LineText, every: Origins, location: str) -> Origins:
         """Note what names of which not all is seen may hold after a line; return what they take."""
         taken = _NOTHING
         for path in text.stores:
@@ -693,6 +702,7 @@ class _Comparison:
                 if name in scope.differing or (name in scope.state and not scope.state[name].endswith(NO_DIGEST)):
                     continue
                 scope.unseen.pop(name, None)
+                scope.made[name] = location
                 if every:
                     scope.unseen[name] = taken = every
         for path in text.reads if every else ():
@@ -889,9 +899,10 @@ class _Comparison:
         if root not in self.roots:
             self.follows[root] = unseen - {root}
             read = (self._found(frame, path) for path in self.one.statement(frame, line).reads)
-            if self.follows[root] or any(
-                scope.state.get(name, "").endswith(NO_DIGEST) for scope, names in read for name in names
-            ):
+            states = [(name, scope.state.get(name, ""), scope.made) for scope, names in read for name in names]
+            made = (f"`{name}` ({at[name]})" for name, digest, at in states if digest == NO_DIGEST and name in at)
+            self.opaque[root] = next(made, "")
+            if self.follows[root] & self.choosers or any(digest.endswith(NO_DIGEST) for _, digest, _ in states):
                 self.blind.add(root)
             for earlier in self.follows[root]:
                 self.trail[earlier].setdefault(root.location)
@@ -1042,6 +1053,7 @@ class _Comparison:
             calls=self.counts[root] if maker == root else 1,
             may_call=self._calls_of(maker),
             is_blind=root in self.blind,
+            opaque="" if row is not None else self.opaque.get(root, ""),
             is_threads=root in self.in_threads,
             held_at=self._held_at(root, names, path[maker != root :]),
         )

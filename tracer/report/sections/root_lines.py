@@ -60,7 +60,8 @@ def what_it_does(source: LineSource) -> str:
     if not named:
         return "gives a call other values although nothing that it reads was seen to differ"
     agrees = "nothing that it reads was seen to differ" if source.is_blind else "all that it reads agrees"
-    return f"gives {named} another value although {agrees}"
+    hidden = f"; what is in {source.opaque} no value shows" if source.opaque else ""
+    return f"gives {named} another value although {agrees}{hidden}"
 
 
 def _values_of(source: LineSource, second: str) -> str:
