@@ -6,6 +6,7 @@ Findings are matched by op, phase, module, file and function, never by rule: oth
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -89,14 +90,13 @@ def compare_judgements(
         if since and len({speaks_of(f">={since}", torch) for torch in torches}) > 1  # it lies between them
     }
     ours, theirs = _by_key(before.findings), _by_key(after.findings)
-    compared = [_difference(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
-    alike = {key for key in theirs if _difference(ours.get(key), theirs[key]) is None}
+    compared = {key: _difference(ours.get(key), theirs.get(key)) for key in (*ours, *theirs)}
     return GateComparison(
         before=before.target,
         after=after.target,
-        differences=tuple(sorted(filter(None, compared), key=_order)),
+        differences=tuple(sorted(filter(None, compared.values()), key=_order)),
         same=sum(
-            _key_of(finding) in alike
+            compared[_key_of(finding)] is None
             for finding in after.findings
             if finding.verdict not in SAFE or finding.deterministic_mode not in SAFE
         ),
@@ -110,7 +110,7 @@ def compare_judgements(
     )
 
 
-class _Side(msgspec.Struct):
+class _Side(NamedTuple):
     """All findings of one key, as one: the worst verdicts, all calls."""
 
     finding: Finding
@@ -121,17 +121,18 @@ class _Side(msgspec.Struct):
 
 
 def _by_key(findings: Iterable[Finding]) -> dict[_Key, _Side]:
-    sides: dict[_Key, _Side] = {}
+    grouped: dict[_Key, list[Finding]] = {}
     for finding in findings:
-        key = _key_of(finding)
-        side = sides.get(key)
-        if side is None:
-            sides[key] = _Side(finding, finding.verdict, finding.deterministic_mode, finding.count)
-            continue
-        side.verdict = min(side.verdict, finding.verdict, key=SEVERITY.index)
-        side.mode = min(side.mode, finding.deterministic_mode, key=SEVERITY.index)
-        side.calls += finding.count
-    return sides
+        grouped.setdefault(_key_of(finding), []).append(finding)
+    return {
+        key: _Side(
+            alike[0],
+            min((finding.verdict for finding in alike), key=SEVERITY.index),
+            min((finding.deterministic_mode for finding in alike), key=SEVERITY.index),
+            sum(finding.count for finding in alike),
+        )
+        for key, alike in grouped.items()
+    }
 
 
 def _key_of(finding: Finding) -> _Key:

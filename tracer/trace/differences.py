@@ -212,33 +212,18 @@ def compare_draws(first: Trace, second: Trace) -> tuple[DrawDifference, ...]:
     Two runs of one program draw alike; where they do not, the generator that ran ahead says which module and line drew
     more often. Seeds are not compared.
     """
-    ours, theirs = _by_generator(first.draws), _by_generator(second.draws)
-    differences = (_difference(name, ours.get(name, {}), theirs.get(name, {})) for name in {**ours, **theirs})
-    return tuple(difference for difference in differences if difference is not None)
-
-
-_Entries = dict[_Place, tuple[Draw, int]]
-"""Place -> the first entry there, and the calls."""
-_Ledger = dict[str, _Entries]
-"""Generator -> its entries."""
-
-
-def _by_generator(draws: Iterable[Draw]) -> _Ledger:
-    """Entries of each generator, in the order of the first draw."""
-    ledger: _Ledger = defaultdict(dict)
-    for draw in draws:
-        entries, place = ledger[draw.generator], _place_of(draw)
-        entry, calls = entries.get(place, (draw, 0))
-        entries[place] = (entry, calls + draw.count)
-    return ledger
-
-
-def _difference(name: str, ours: _Entries, theirs: _Entries) -> DrawDifference | None:
-    def lacking(here: _Entries, there: _Entries) -> Draw | None:
-        return next((draw for place, (draw, n) in here.items() if n > there.get(place, (draw, 0))[1]), None)
-
-    first, second = lacking(ours, theirs), lacking(theirs, ours)
-    if first is None and second is None:
-        return None
-    ahead = sum(n for _, n in theirs.values()) - sum(n for _, n in ours.values())
-    return DrawDifference(name, ahead, first, second)
+    sides: list[dict[tuple[str, _Place], list[Draw]]] = [{}, {}]
+    for side, trace in zip(sides, (first, second), strict=True):
+        for draw in trace.draws:
+            side.setdefault((draw.generator, _place_of(draw)), []).append(draw)
+    counts = [{key: sum(draw.count for draw in draws) for key, draws in side.items()} for side in sides]
+    differences = []
+    for name in dict.fromkeys(generator for side in sides for generator, _ in side):
+        more = [
+            next((sides[at][key][0] for key, n in own.items() if key[0] == name and n > other.get(key, 0)), None)
+            for at, own, other in ((0, *counts), (1, *counts[::-1]))
+        ]
+        if more != [None, None]:
+            drawn = [sum(n for key, n in side.items() if key[0] == name) for side in counts]
+            differences.append(DrawDifference(name, drawn[1] - drawn[0], more[0], more[1]))
+    return tuple(differences)
