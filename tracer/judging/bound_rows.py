@@ -334,13 +334,6 @@ class BoundRows:
         )
 
 
-def device_backend(device: str, *, is_rocm: bool) -> Backend:
-    """The backend of a device type; ``recorded`` if there is none."""
-    if device == "cuda" and is_rocm:
-        return Backend.ROCM
-    return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
-
-
 #: The heading of rows that affect only compiled code.
 _COMPILED = "torch.compile"
 

@@ -6,7 +6,7 @@ A finding groups calls at one place with the same ruling.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -28,10 +28,10 @@ from tracer.names import (
     Untried,
     Verdict,
 )
+from tracer.tables.bound_table import is_here
 from tracer.tables.compiled import Compilation
 from tracer.tables.rules import Ruling, Switches
 from tracer.tables.settings import FORWARD, declared
-from tracer.tables.versions import release_or_text
 from tracer.trace.file import Trace
 from tracer.trace.merging import joined, summed
 from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, Region, Tried, is_set_up
@@ -42,8 +42,7 @@ class TrialsHere:
 
     def __init__(self, trace: Trace, target: Target) -> None:
         self._target = target
-        self._is_rocm = trace.environment.hip is not None
-        self._is_this_torch = release_or_text(trace.environment.torch) == target.torch
+        self._environment = trace.environment
         self._recorded: Tried | None = None
         """All trials of the trace, for whatever target."""
         self._varied = 0
@@ -64,7 +63,7 @@ class TrialsHere:
                     self._join(group.tried)
                     self._varied += bool(group.tried.varied)
                 backend = Backend.CPU if group.host is not None else self._target.backend
-                bears = self._is_here(backend, (group.facts.get("device"),))
+                bears = is_here(backend, self._target.torch, (group.facts.get("device"),), self._environment)
                 self._bear |= bears
                 group = group if bears else replace(group, tried=None)
             groups.append(group)
@@ -75,13 +74,7 @@ class TrialsHere:
             self._recorded = tried if self._recorded is None else joined(self._recorded, tried, 0)
 
     def _bears_on_region(self, region: Region) -> bool:
-        return self._is_here(self._target.backend, region.device.split(","))
-
-    def _is_here(self, backend: Backend, devices: Collection[object]) -> bool:
-        """Return whether trials on ``devices`` ran on ``backend``'s, with the target's torch."""
-        is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
-        is_device = backend is Backend.RECORDED or (is_same_maker and backend.device in devices)
-        return self._is_this_torch and is_device
+        return is_here(self._target.backend, self._target.torch, region.device.split(","), self._environment)
 
     def banners(self, judged: Iterable[tuple[CallGroup, Ruling]]) -> Iterator[str]:
         """Banners about them; ``judged``: at least the calls on which they decided."""

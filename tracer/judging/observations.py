@@ -18,7 +18,6 @@ from tracer.judging.bound_rows import (
     ReadSetting,
     TraceUnderTarget,
     compiled_how,
-    device_backend,
     is_worth_a_note,
     read_setting,
     subject_of,
@@ -45,9 +44,9 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
+from tracer.tables.bound_table import device_backend, is_here
 from tracer.tables.setting_rows import SettingRow
 from tracer.tables.settings import FILL, INDUCTOR_FLAG, MODE, declared
-from tracer.tables.versions import release
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     Draw,
@@ -356,9 +355,9 @@ def _compiled_under(row: SettingRow, scene: TraceUnderTarget) -> Iterator[_Compi
 def _chose_without_timing(region: Region, scene: TraceUnderTarget) -> bool:
     """Return whether the target runs this very code, and none of its kernels was chosen by timing candidates."""
     backend = scene.target.backend
-    is_here = backend is Backend.RECORDED or (scene.trace.environment.hip is None and backend.device == region.device)
+    is_same = backend is Backend.RECORDED or (scene.trace.environment.hip is None and backend.device == region.device)
     is_seen = region.origin is RegionOrigin.COMPILED and bool(region.kernels)
-    return is_here and is_seen and not any(kernel.by_stopwatch for kernel in region.kernels)
+    return is_same and is_seen and not any(kernel.by_stopwatch for kernel in region.kernels)
 
 
 _INDUCTORS = ("inductor", "")
@@ -425,10 +424,7 @@ def _was_in_mode(region: Region) -> bool:
 
 def _is_here(region: Region, scene: TraceUnderTarget) -> bool:
     """Return whether ``scene`` has the device and the torch that it ran on."""
-    environment, backend = scene.trace.environment, scene.target.backend
-    is_its_maker = backend is not (Backend.CUDA if environment.hip is not None else Backend.ROCM)
-    here = backend is Backend.RECORDED or (is_its_maker and backend.device in region.device.split(","))
-    return here and release(environment.torch) == scene.target.torch
+    return is_here(scene.target.backend, scene.target.torch, region.device.split(","), scene.trace.environment)
 
 
 def _of_region(region: Region, device: str, backend: Backend, claim: str, **says: Any) -> Finding:

@@ -6,7 +6,7 @@ exclude a risk; a call that varied in a trial varies, and a table that denies it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -42,8 +42,8 @@ from tracer.tables.conditions import (
 from tracer.tables.loading import load_classes
 from tracer.tables.rules import SETTINGS, UNNOTED, Rule, RuleTable, Ruling, evidence_of, in_domain
 from tracer.tables.translation import STAYS, TargetNote, TargetOp, Translation, Translations
-from tracer.tables.versions import judged_as, placed, release, speaks_of
-from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, kind_drawn_from
+from tracer.tables.versions import judged_as, placed, release, release_or_text, speaks_of
+from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue, kind_drawn_from
 
 _CAUSE_UNKNOWN = {UnknownReason.UNLISTED: Cause.VENDOR_UNLISTED, UnknownReason.OPAQUE: Cause.OPAQUE}
 _REMEDY_UNKNOWN = "Run the op twice on the target with the same input and compare the bits; then add a rule for it."
@@ -53,6 +53,20 @@ def safe_ruling(backend: Backend, **fields: Any) -> Ruling:
     """Deterministic, without a rule, unless ``fields`` say otherwise."""
     safe: dict[str, Any] = {"rule": "", "verdict": Verdict.DETERMINISTIC, "deterministic_mode": Verdict.DETERMINISTIC}
     return Ruling(**{**safe, "backend": backend, **fields})
+
+
+def device_backend(device: str, *, is_rocm: bool) -> Backend:
+    """The backend of a device type; ``recorded`` if there is none."""
+    if device == "cuda" and is_rocm:
+        return Backend.ROCM
+    return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
+
+
+def is_here(backend: Backend, torch: str, devices: Collection[object], environment: Environment) -> bool:
+    """Return whether what ran on ``devices`` in ``environment`` ran on ``backend``'s device, under its ``torch``."""
+    is_its_maker = backend is not (Backend.CUDA if environment.hip is not None else Backend.ROCM)
+    is_device = backend is Backend.RECORDED or (is_its_maker and backend.device in devices)
+    return is_device and release_or_text(environment.torch) == torch
 
 
 def unknown_ruling(

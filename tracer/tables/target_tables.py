@@ -18,6 +18,7 @@ from tracer.tables.bound_table import (
     BoundTable,
     BoundTranslation,
     Translator,
+    device_backend,
     drawn,
     has_computed_step,
     has_trained,
@@ -409,11 +410,7 @@ class TargetTables:
 
     def _backend_of(self, device: str) -> Backend:
         """The backend of a recorded device. ROCm names its devices ``cuda``; a call without one runs on the host."""
-        if device == "cuda" and self.is_rocm:
-            return Backend.ROCM
-        if device in NO_DEVICE:
-            return Backend.CPU
-        return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
+        return Backend.CPU if device in NO_DEVICE else device_backend(device, is_rocm=self.is_rocm)
 
     def _bind(self, backend: Backend, device: str) -> BoundTable | Ruling:
         table = self.tables.get(backend)
