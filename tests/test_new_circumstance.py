@@ -30,7 +30,7 @@ from tracer.report.files.compared import repeated_json
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.declared import parse_held, parse_varied
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 
 Path("train.py").write_text(
     "import os, torch\\nmoon = os.environ.get('MOON')\\n"

@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import SCRIPTS, tracer_process
 from tests.support.slow import slow_unless
 from tracer.runner.outcome import ScriptRecording
-from tracer.runner.steps import StepRange
+from tracer.runner.script import StepRange
 from tracer.trace import Trace
 
 #: What is left of the script is lost: neither exit handlers nor ``finally`` run.

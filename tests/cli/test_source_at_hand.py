@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.build import call, trace
 from tests.support.command import Command
-from tracer.runner.source_lines import source_at_hand
+from tracer.runner.script import source_at_hand
 
 AGES = {"train.py": 100, "edited.py": 300, "secrets.env": 100}
 

@@ -10,7 +10,7 @@ import pytest
 
 from tracer.report.sections.runs import nan_clause
 from tracer.runner.repeated.repeating import Asked, Result, repeat_script
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 
 STEP = """
 model = torch.nn.Linear(4, 1)

@@ -15,7 +15,7 @@ from tracer.names import BlindSpotKind, ChildState, SeedOrigin, StartedBy, Train
 from tracer.recording.process import following as process_following
 from tracer.recording.process.following import Following, children_of
 from tracer.runner.outcome import ScriptRecording
-from tracer.runner.steps import StepRange
+from tracer.runner.script import StepRange
 from tracer.trace import Trace
 from tracer.trace.file import load_families
 from tracer.trace.records import Child, Generator

@@ -17,7 +17,7 @@ from tests.support.slow import slow_unless
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.running import trace_before_dying
-from tracer.runner.steps import StepRange
+from tracer.runner.script import StepRange
 
 #: Sends itself a signal as a module is about to be imported.
 SENDS = """\

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.build import call, trace
 from tests.support.command import Command
-from tracer.runner import source_lines as module
-from tracer.runner.source_lines import LONGEST, source_lines, with_neighbours
+from tracer.runner import script as module
+from tracer.runner.script import LONGEST, source_lines, with_neighbours
 from tracer.trace import Trace
 from tracer.trace.merging import merge_traces
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracer.errors import UsageError
-from tracer.runner.steps import StepRange
+from tracer.runner.script import StepRange
 
 
 @pytest.mark.parametrize(

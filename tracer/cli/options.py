@@ -19,7 +19,7 @@ from tracer.plain import say
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from tracer.runner.steps import Task
+    from tracer.runner.script import Task
     from tracer.tables.rules import RuleTable
 
 #: How several runs are reported: on standard output, and as files beside their recordings.
@@ -100,7 +100,7 @@ def target_options(*, backend: str, torch: str, settings: str, **how: Any) -> De
 
 
 def _task(window: str, exit_after_steps: bool, as_module: bool, script: str, args: tuple[str, ...]) -> Task:
-    from tracer.runner.steps import StepRange, Task
+    from tracer.runner.script import StepRange, Task
 
     steps = StepRange.parse(window)
     if ":" not in window and steps.start:

@@ -13,7 +13,7 @@ from tracer.errors import UsageError
 from tracer.plain import say
 
 if TYPE_CHECKING:
-    from tracer.runner.steps import Task
+    from tracer.runner.script import Task
 
 PARTED = 1
 PARTIAL = 3

@@ -62,7 +62,7 @@ def command(
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
         from tracer.gate.gating import host_lines
-        from tracer.runner.source_lines import source_at_hand
+        from tracer.runner.script import source_at_hand
         from tracer.session import judge_job, judge_targets, targets_named
         from tracer.trace.file import load_families
 

@@ -14,7 +14,7 @@ from tracer.plain import say
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, LineOptions, PlaceOptions, RecordOptions, Trials
 from tracer.runner.ranks import current_rank, path_of_rank, run_ranks
 from tracer.runner.running import run_script
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 
 
 def _spelled(option: str) -> str:

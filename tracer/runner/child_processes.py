@@ -21,7 +21,7 @@ from tracer.recording.process.following import FOLLOWING, ChildTask, ChildTraces
 from tracer.runner.imports import when_imported
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
-from tracer.runner.steps import StepRange
+from tracer.runner.script import StepRange
 from tracer.trace import Trace
 from tracer.trace.file import child_path, files_of_children, values_path
 from tracer.trace.records import Generator

@@ -24,7 +24,7 @@ from tracer.runner.repeated import launching
 from tracer.runner.repeated.folder import recordings_in, remove_run, scratch_of
 from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
 from tracer.runner.repeated.state import SavedState, objects_of
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 from tracer.session import Session
 from tracer.trace.file import values_path
 from tracer.trace.values import read_magnitudes

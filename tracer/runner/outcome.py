@@ -22,7 +22,7 @@ from tracer.recording.options import RecordOptions
 from tracer.runner.imports import before_imports, when_imported
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.ranks import Rank
-from tracer.runner.steps import StepRange
+from tracer.runner.script import StepRange
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind
@@ -303,7 +303,7 @@ class ScriptRecording:
         """Write the current trace, unless the file already holds it."""
         trace = self._signed(window.session.trace, partial, window.settings)
         if self.source_folder is not None:
-            from tracer.runner.source_lines import source_lines
+            from tracer.runner.script import source_lines
 
             trace = msgspec.structs.replace(trace, source_lines=source_lines(trace, self.source_folder))
         if trace != self._written:

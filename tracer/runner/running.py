@@ -27,8 +27,7 @@ from tracer.recording.patching import Watch, WatchedCall
 from tracer.runner.interrupts import AGAIN, end_by, handled, interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
-from tracer.runner.script import prepare
-from tracer.runner.steps import Task
+from tracer.runner.script import Task, prepare
 from tracer.trace.file import values_path
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 from tracer.recording.origin.optimizers import HAS_OPTIMIZER, PASSES, unless_compiled
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
-from tracer.runner.steps import StepRange, WindowComplete
+from tracer.runner.script import StepRange, WindowComplete
 from tracer.session import Session
 from tracer.trace.records import Environment
 

@@ -18,7 +18,7 @@ from tests.support.twins import clean_twin
 from tracer.divergence.repeated import UNVARIED, Repeated
 from tracer.runner.repeated.declared import parse_varied
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.steps import StepRange, Task
+from tracer.runner.script import StepRange, Task
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 _PARTS = re.compile(r"#\s*parts:\s*([\w-]+)")

@@ -14,7 +14,7 @@ from tracer import DeterminismTracer
 from tracer.runner.repeated import declared, launching
 from tracer.runner.repeated.declared import Circumstance
 from tracer.runner.repeated.folder import MOST_OF_A_FILE, Snapshot
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 
 if not hasattr(os, "fork"):
     pytest.skip("circumstances are tried in forks", allow_module_level=True)

@@ -16,7 +16,7 @@ from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.declared import Circumstance
 from tracer.runner.repeated.holding import MOST_RUNS
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 
 HELD = {"index_put": "settings", "left_behind": "folder", "order_of_a_set": "hash-seed"}
 #: The line at which the runs of a program begin to differ.

@@ -10,7 +10,7 @@ import pytest
 
 from tests.runner.repeated.planting import told
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 
 PROGRAMS = sorted((Path(__file__).parent / "others").glob("*.py"))
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import Command, process
 from tests.support.slow import slow_unless
 from tracer.runner.repeated import repeating
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 from tracer.trace import Trace
 
 PARTS = """\

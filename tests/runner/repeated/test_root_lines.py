@@ -26,7 +26,7 @@ from tracer.report.sections.root_lines import proof_of
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.repeating import Asked, repeat_script
 from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, _by_proof, _ends_early, _held, with_allocations
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 
 #: By name: a script whose runs diverge, the line that does it, its row in the table of sources, and whether it is
 #: proven by holding it.

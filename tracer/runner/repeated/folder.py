@@ -19,7 +19,7 @@ import msgspec
 
 from tracer.errors import UsageError
 from tracer.plain import say
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 from tracer.trace.file import files_of_children, values_path
 from tracer.trace.lines import files_of_lines
 

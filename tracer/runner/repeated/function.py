@@ -20,7 +20,7 @@ from tracer.recording.options import LineOptions, RecordOptions
 from tracer.recording.values.moments import leaves
 from tracer.runner.repeated.root_lines import MOST_RUNS, FoundLines, LineRun, find_lines
 from tracer.runner.repeated.state import SavedState, objects_of
-from tracer.runner.source_lines import texts_of
+from tracer.runner.script import texts_of
 from tracer.session import Session, judge
 from tracer.trace.values import ValueKind
 from tracer.trace.values.columns import text_digest

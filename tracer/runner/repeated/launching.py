@@ -19,7 +19,7 @@ import msgspec
 from tracer.recording.options import UNSHAKEN, LineOptions, PlaceOptions
 from tracer.runner.interrupts import AGAIN, handled
 from tracer.runner.repeated.declared import Circumstance, make_before_the_script
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 from tracer.trace.records import FactValue
 
 #: Sizes of small objects, in bytes, and bytes of each size among which the holes are.

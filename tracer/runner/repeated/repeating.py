@@ -59,8 +59,7 @@ from tracer.runner.repeated.root_lines import (
     lines_of_time,
     needs_lines,
 )
-from tracer.runner.source_lines import texts_of, with_neighbours
-from tracer.runner.steps import StepRange, Task
+from tracer.runner.script import StepRange, Task, texts_of, with_neighbours
 from tracer.session import judge
 from tracer.tables.settings import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace.file import load_family

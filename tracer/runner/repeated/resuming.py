@@ -34,7 +34,7 @@ from tracer.runner.repeated.folder import (
     within,
 )
 from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
-from tracer.runner.steps import Task
+from tracer.runner.script import Task
 from tracer.trace.file import child_path
 
 #: Bytes of a file, and of all files, that are copied: an earlier checkpoint must not be written to.
