@@ -211,7 +211,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """The optimizer step that is not made any more: the script ends as it begins."""
 
 
-# --- the text of lines that findings can name, read after the recording: kept only on request, as traces are attached to
+# --- the text of lines that findings can name, read after a recording: kept only on request, as traces are attached to
 # --- public tickets; of files outside the working directory, installed packages among them, never
 
 

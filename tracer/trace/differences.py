@@ -216,14 +216,14 @@ def compare_draws(first: Trace, second: Trace) -> tuple[DrawDifference, ...]:
     for side, trace in zip(sides, (first, second), strict=True):
         for draw in trace.draws:
             side.setdefault((draw.generator, _place_of(draw)), []).append(draw)
-    counts = [{key: sum(draw.count for draw in draws) for key, draws in side.items()} for side in sides]
+    ours, theirs = ({key: sum(draw.count for draw in draws) for key, draws in side.items()} for side in sides)
     differences = []
     for name in dict.fromkeys(generator for side in sides for generator, _ in side):
-        more = [
-            next((sides[at][key][0] for key, n in own.items() if key[0] == name and n > other.get(key, 0)), None)
-            for at, own, other in ((0, *counts), (1, *counts[::-1]))
-        ]
-        if more != [None, None]:
-            drawn = [sum(n for key, n in side.items() if key[0] == name) for side in counts]
-            differences.append(DrawDifference(name, drawn[1] - drawn[0], more[0], more[1]))
+        first_more, second_more = (
+            next((side[key][0] for key, n in own.items() if key[0] == name and n > other.get(key, 0)), None)
+            for side, own, other in ((sides[0], ours, theirs), (sides[1], theirs, ours))
+        )
+        if first_more is not None or second_more is not None:
+            drawn = [sum(n for key, n in counts.items() if key[0] == name) for counts in (ours, theirs)]
+            differences.append(DrawDifference(name, drawn[1] - drawn[0], first_more, second_more))
     return tuple(differences)
