@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -18,7 +19,7 @@ from tracer.divergence.jobs import Job, check_job, compared_jobs, first_call_of_
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side, unrepeated
 from tracer.errors import EndedEarly, TraceError, UsageError
 from tracer.names import BACKWARD_OF, OWN_CODE, Phase, PlaceKind, Training
-from tracer.plain import say
+from tracer.plain import one_line, say
 from tracer.recording.options import UNSHAKEN, PlaceOptions, RecordOptions
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.folder import recordings_in, remove_run, scratch_of
@@ -66,6 +67,8 @@ def compare_script(asked: AskedConfigurations) -> Comparison:
     for name, side in (("a", asked.first), ("b", asked.second)):
         if side.python != sys.executable:
             _check_python(name, side.python)
+    runs = asked.yardstick_runs
+    say(f"tracer: {asked.task.target} runs twice and, where that differs, about {runs + 5} times more")
     for left in (asked.folder / "compare.json", asked.folder / "compare.html", *asked.folder.glob("*-shaken-*")):
         left.unlink(missing_ok=True)  # would be taken for this one's, if it is killed
     for name in ("a", "a-again", "a-decided", "b", "b-again"):
@@ -115,22 +118,37 @@ class _SideRuns:
             scratch=str(self._scratch),
         )
         say(f"tracer: {words}")
-        code, _ = launching.run(order, side.variables, self._runs, python=side.python)
+        printed = self._asked.folder / f"{name}.log"
+        printed.parent.mkdir(parents=True, exist_ok=True)
+        begun = time.monotonic()
+        code, _ = launching.run(order, side.variables, self._runs, python=side.python, prints=printed)
+        if not self._runs and not code:
+            took = time.monotonic() - begun
+            longer = f"else about {took * (self._asked.yardstick_runs + 6):,.0f} s"
+            say(f"tracer: {took:,.0f} s more if both are equal, {longer}; runs print to {printed.parent}/*.log")
         if launching.ENDING.by:
             raise EndedEarly(f"{launching.ENDING.by} before all runs were made", hint="run it again")
         if code == COULD_NOT_BEGIN:
-            raise UsageError(f"{name} could not begin", hint="the line above says why")
+            raise UsageError(f"{name} could not begin: {_last_line(printed)}", hint=f"{printed} has what it printed")
         if code:
-            say(f"tracer: {name} {_how_it_ended(code)}")
+            say(f"tracer: {name} {_how_it_ended(code)}: {_last_line(printed)}")
         self._runs += 1
         is_recorded = values_path(output).exists()
         if not is_recorded or (code and all(own.places.is_empty for own in read_job(output).processes.values())):
             if not code:
                 raise TraceError(f"{name} ended before --steps {task.steps} began", hint="choose steps that it makes")
             raise TraceError(
-                f"{name} {_how_it_ended(code)} before anything was recorded", hint="its own words are above"
+                f"{name} {_how_it_ended(code)} before anything was recorded: {_last_line(printed)}",
+                hint=f"{printed} has what it printed",
             )
         return output
+
+
+def _last_line(printed: Path) -> str:
+    """The last words of a run; what the tracer says of it stands behind them."""
+    lines = [line for line in printed.read_text("utf-8", "replace").splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith("tracer: ")]
+    return one_line((own or lines or ["it printed nothing"])[-1], 200)
 
 
 def _how_it_ended(code: int) -> str:

@@ -41,6 +41,8 @@ _WHAT = {
     PlaceKind.STATE: "of the optimizer",
     PlaceKind.DECISION: "what it decides by",
 }
+#: A ratio above it says no more than that.
+_FAR = 1_000
 _AT_ZERO = ((1, 0.0),)
 _LACKS = {
     Lack.OTHER_SHAPE: "Of another shape",
@@ -191,15 +193,15 @@ def _own_code(first: PlaceDifference) -> str:
     if first.shapes:
         one, *_, other = map(_shape, first.shapes)
         shapes = f"{makes} is {one} in the first and {other} in the second"
-        return f"{where}: {shapes}; what comes of it differs by {_size(first)}"
-    return f"{where}: {makes} differs by {_size(first)}"
+        return f"{where}: {shapes}; what comes of it differs {'' if _is_far(first) else 'by '}{_size(first)}"
+    return f"{where}: {makes} differs {'' if _is_far(first) else 'by '}{_size(first)}"
 
 
 def _scaled(first: PlaceDifference, comparison: Comparison) -> str:
     """A gradient that differs, and whether most do by the same factor."""
     count, of = comparison.scaled
     if comparison.factor is None:
-        return f"the gradient of `{first.place}` differs by {_size(first)}"
+        return f"the gradient of `{first.place}` differs {'' if _is_far(first) else 'by '}{_size(first)}"
     several = f"all {of:,} gradients" if count == of else f"{count:,} of {of:,} gradients"
     if first.factor is not None:
         return f"{several} differ by one factor: {_factor(comparison.factor)}; {_OFTEN}"
@@ -240,6 +242,10 @@ def _line(place: PlaceDifference) -> str:
     return "".join(f", {part}" for part in (place.location, place.process) if part)
 
 
+def _is_far(place: PlaceDifference) -> bool:
+    return place.ratio is not None and place.ratio > _FAR
+
+
 def _size(place: PlaceDifference) -> str:
     if place.kind is PlaceKind.GRADIENT and "" in place.dtypes:
         return f"only the optimizer of the {'first' if place.dtypes[0] else 'second'} is given a gradient there"
@@ -249,6 +255,8 @@ def _size(place: PlaceDifference) -> str:
     if place.ratio is None and place.is_whole:
         return f"whole numbers, which nothing rounds, differ by {_part(place)} of their norm{stretch}"
     factor = "" if place.factor is None else f" ({_factor(place.factor)})"
+    if _is_far(place):
+        return f"far beyond rounding, {_part(place)} of its size{factor}{stretch}"
     return f"{_times(place)} what rounding does there, {_part(place)} of its norm{factor}{stretch}"
 
 
@@ -316,7 +324,9 @@ def _row(place: PlaceDifference, *, has_processes: bool) -> tuple[Words, ...]:
         *([place.process or "main process"] if has_processes else []),
         str(place.step),
         said.Code(place.location) if place.location else "",
-        f"{place.ratio:,.1f}"
+        f"> {_FAR:,}"
+        if _is_far(place)
+        else f"{place.ratio:,.1f}"
         if place.ratio is not None
         else "lost"
         if place.kind is PlaceKind.GRADIENT and "" in place.dtypes
@@ -334,6 +344,7 @@ def _call_in_words(call: CallDifference) -> str:
     line = f", {call.location}" if call.location else ""
     if call.op == call.second_op:
         times = "" if call.ratio is None else f": {call.ratio:,.0f} times rounding"
+        times = ": far beyond rounding" if call.ratio is not None and call.ratio > _FAR else times
         return f"The first call there that differs is `{call.op}`{line}{times}."
     if call.op and call.second_op:
         return f"There, the first configuration calls `{call.op}` where the second calls `{call.second_op}`{line}."

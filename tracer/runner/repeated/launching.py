@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -131,12 +131,13 @@ def run(
     folder: Path | None = None,
     python: str = sys.executable,
     before_exec: Callable[[], None] | None = None,
+    prints: Path | None = None,
 ) -> tuple[int, bool]:
     """Make the run of ``order``, the job's ``number``-th from 0, with ``variables`` added to the environment.
 
     It runs in ``folder``, or in this process's working directory; ``before_exec`` is called in the child, between fork
-    and exec. Returns its exit code, and whether it was ended early: because the monotonic clock reached
-    ``until``, or by a signal.
+    and exec; what it prints goes to the file ``prints``, if there is one. Returns its exit code, and whether it was
+    ended early: because the monotonic clock reached ``until``, or by a signal.
     The run inherits the interpreter and its flags, the terminal, and standard input at its current position, but no
     pipe, which only one run could read. When this process ends, for whatever reason, so does the run.
     """
@@ -147,8 +148,11 @@ def run(
     stdin = None if can_be_read_again else subprocess.DEVNULL
     if hasattr(os, "fork"):
         line.append(str(os.getpid()))
-    child = subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder, preexec_fn=before_exec)
-    return wait(child, until)
+    with nullcontext() if prints is None else open(prints, "wb") as stream:
+        printing = {} if stream is None else {"stdout": stream, "stderr": subprocess.STDOUT}
+        return wait(
+            subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder, preexec_fn=before_exec, **printing), until
+        )
 
 
 def _own_store(number: int) -> dict[str, str]:
