@@ -41,6 +41,16 @@ _GATHERED_WINDOWS = 125
 _RADIX_KS = frozenset({64, 128, 256, 512, 1024})
 
 
+#: Facts that a step of other sizes may answer otherwise, though no line of it changes: a longer batch, a larger table.
+HANG_ON_SIZES = frozenset(
+    f"shape.{name}"
+    for name in (
+        *("scan_is_whole", "meets_thrice", "numel_gt_16777216", "rows_repeat_long", "divides_evenly", "same_size"),
+        *("meets_at_most_twice", "is_unrolled", "is_single_sum", "topk_plain", "ctc_small", "channels_gt_1024"),
+    )
+)
+
+
 @of_arguments("self|input", "dim?")
 def _scan_is_whole(source: torch.Tensor, dim: int | None) -> bool:
     """``multinomial`` has no ``dim``: it scans the probabilities of each row."""

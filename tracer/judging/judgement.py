@@ -14,6 +14,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from tracer.errors import TargetError
+from tracer.facts.sizes import HANG_ON_SIZES
 from tracer.findings import Finding, Judgement, Target
 from tracer.judging.bound_rows import trace_under
 from tracer.judging.call_findings import (
@@ -48,6 +49,7 @@ from tracer.names import (
     Training,
     Verdict,
 )
+from tracer.ops import spoken
 from tracer.tables.bound_table import has_computed_step, meta_calls, safe_ruling
 from tracer.tables.compiled import Compilation, CompiledCalls, CompilerTable, compilation_of
 from tracer.tables.loading import checked_sets
@@ -141,10 +143,22 @@ def judge_calls(
         observed=tuple(sorted(call_findings(by_data, compiled, switches), key=order_of)),
         meta_calls=on_meta,
         nothing_computed=on_meta > 0 and not has_computed_step(groups),
+        at_this_size=at_this_size(judged, lambda group: by_settings.under(group.settings).rule_on(group)),
         unnamed=unnamed_calls(calls_by_ruling, rulings),
         watched_from_start=trace.watched_from_start,
     )
     return judgement, tuple(judged)
+
+
+def at_this_size(judged: Iterable[JudgedCall], rule_on: Callable[[CallGroup], Ruling]) -> dict[str, int]:
+    """Calls that are deterministic, by op, and would not be known to be without what is known of their sizes."""
+    counts = Counter[str]()
+    for group, ruling in judged:
+        if ruling.is_safe and not HANG_ON_SIZES.isdisjoint(group.facts):
+            facts = {name: value for name, value in group.facts.items() if name not in HANG_ON_SIZES}
+            if not rule_on(replace(group, facts=facts)).is_safe:
+                counts[spoken(group.op, ruling.runs_as)] += group.count
+    return dict(counts.most_common())
 
 
 def _with(

@@ -24,7 +24,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.plain import one_line
-from tracer.plan import PlanStep, is_mode_on, place_of, step_of
+from tracer.plan import PlanStep, is_mode_on, name_of, place_of, step_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.report import Report
@@ -169,6 +169,10 @@ def _headline(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
     if fake:
         share = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
         caveats = (f"recorded on fake tensors{share}: {_FAKE}", *caveats)
+    if sized := report.judgement.at_this_size:
+        ops = some([name_of(op) for op in sized], 2)
+        calls = plural(sum(sized.values()), "call")
+        caveats += (f"at this size only: {calls} of {ops} can take another kernel at other sizes",)
     return verdict, line, caveats
 
 
