@@ -171,8 +171,8 @@ def _headline(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
         caveats = (f"recorded on fake tensors{share}: {_FAKE}", *caveats)
     if sized := report.judgement.at_this_size:
         ops = some([name_of(op) for op in sized], 2)
-        calls = plural(sum(sized.values()), "call")
-        caveats += (f"at this size only: {calls} of {ops} can take another kernel at other sizes",)
+        sized_calls = plural(sum(sized.values()), "call")
+        caveats += (f"at this size only: {sized_calls} of {ops} can take another kernel at other sizes",)
     return verdict, line, caveats
 
 

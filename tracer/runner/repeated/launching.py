@@ -149,10 +149,11 @@ def run(
     if hasattr(os, "fork"):
         line.append(str(os.getpid()))
     with nullcontext() if prints is None else open(prints, "wb") as stream:
-        printing = {} if stream is None else {"stdout": stream, "stderr": subprocess.STDOUT}
-        return wait(
-            subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder, preexec_fn=before_exec, **printing), until
+        errors = None if stream is None else subprocess.STDOUT
+        child = subprocess.Popen(
+            line, env=environ, stdin=stdin, stdout=stream, stderr=errors, cwd=folder, preexec_fn=before_exec
         )
+    return wait(child, until)
 
 
 def _own_store(number: int) -> dict[str, str]:
