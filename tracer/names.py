@@ -557,6 +557,21 @@ class KernelLanguage(Word):
 CALLED_KERNELS = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
 
 
+class RowOutcome(Word):
+    """What became of calls that were made again on a part of their rows."""
+
+    EQUAL = "equal"
+    """The rows that both have are equal, bit by bit."""
+    ROUNDING = "rounding"
+    """They differ by what rounding does: another number of rows takes another kernel, or another split of the work."""
+    MIXED = "mixed"
+    """The result, or a random draw, is made of several rows together."""
+    UNKNOWN = "unknown"
+    """Which arguments hold rows is not known."""
+    UNTRIED = "untried"
+    """The call draws, or could not be made again."""
+
+
 class Untried(Word):
     """Reasons why a call was not replayed."""
 

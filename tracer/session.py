@@ -320,6 +320,10 @@ class DeterminismTracer:
     data_facts
         Read the data of calls that write by an index or choose among values, for unique indices and ties, and report
         them in ``CallGroup.data``. The verdict then holds for these data. Each such call waits for the device.
+    rows
+        Make each call again on one sample of the batch and on half of them, and report in ``Trace.rows`` whether its
+        rows are equal, bit by bit, whatever stands beside them. ``True`` takes as many samples as the first tensor has
+        rows that a model is handed; a number says how many. A trial waits for the device. See ``docs/rows.md``.
     keep
         Save the inputs of the first call of each group whose op matches a glob, for ``tracer repro --with-values``:
         ``keep="index_add*"``, several globs, or ``Keep("index_add*", bytes=2**28)``. ``save`` writes them beside the
@@ -355,6 +359,7 @@ class DeterminismTracer:
         magnitudes: bool | str | os.PathLike[str] = False,
         trials: Trials | int = 0,
         data_facts: bool = False,
+        rows: bool | int = False,
         keep: Keep | str | Iterable[str] = (),
         on_step: Callable[[int], None] | None = None,
         fake: bool = False,

@@ -155,6 +155,8 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """How magnitudes are taken."""
     trials: Trials = Trials(0)
     data_facts: bool = False
+    rows: bool | int = False
+    """Calls are made again on a part of their rows; a number: of samples in a batch."""
     keep: Keep | None = None
     lines: LineOptions | None = None
     children: bool = False
@@ -175,6 +177,8 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
                 self._set(name, os.fspath(kept))
             elif not isinstance(kept, bool):
                 check_option(name, kept, str, f"name a file, or ask for one with {name}=True")
+        if not isinstance(self.rows, bool):
+            check_option("rows", self.rows, int, "ask for them with rows=True, or say how many a batch has: rows=8")
         if not isinstance(self.library, Iterable):
             check_option("library", self.library, str, 'name packages: library=["mylib"]')
         self._set("library", (self.library,) if isinstance(self.library, str) else tuple(self.library))
@@ -209,7 +213,7 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     def refuse_on_fake(self, spell: Callable[[str], str] = _spelled) -> None:
         """Raise ``UsageError`` for what fake tensors cannot give; ``spell`` says an option as the user did."""
-        names = ("lines" if self.lines else "values", "magnitudes", "trials", "data_facts", "keep")
+        names = ("lines" if self.lines else "values", "magnitudes", "trials", "data_facts", "rows", "keep")
         wanted = [name for name in names if (self.trials.times if name == "trials" else getattr(self, name))]
         if wanted:
             what = f"{spell('fake')} has no values for {', '.join(map(spell, wanted))}"

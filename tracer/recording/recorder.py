@@ -152,6 +152,12 @@ class Recorder:
             from tracer.recording.trials.data_facts import DataFacts
 
             observers.append(DataFacts())
+        if options.rows:
+            from tracer.recording.trials.rows_alone import RowTrials
+
+            rows = RowTrials(self.attribution.modules, 0 if options.rows is True else options.rows)
+            self._parts.append(RecorderPart(rows.watch, rows.leave, lambda: {"rows": rows.listed()}))
+            observers.append(rows)
         if options.trials.times:
             from tracer.recording.trials.call_trials import TrialObserver
 

@@ -58,6 +58,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that read such memory before it was wholly written."""
     overlaps: tuple[records.OverlapWrite, ...] = ()
     """Calls that wrote to overlapping memory."""
+    rows: tuple[records.RowTrial, ...] = ()
+    """Calls that were made again on a part of their rows; only if that was asked for."""
     loaders: tuple[records.Loader, ...] = ()
     """Each ``DataLoader`` that was iterated."""
     own_generators: tuple[records.OwnGenerator, ...] = ()

@@ -63,6 +63,7 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Join]] = {
     },
     records.Generator: {"before": _if_equal, "after": _if_equal, "drew": _any_holds},
     records.Allocation: {"count": operator.add, "bytes": operator.add, "unfollowed": operator.add},
+    records.RowTrial: {"count": operator.add, "relative": max},
     records.Loader: {
         "iterations": operator.add,
         "iterated_at": lambda first, more: tuple(dict.fromkeys((*first, *more))),

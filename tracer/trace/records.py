@@ -430,6 +430,23 @@ class UnwrittenRead(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """The user's own line that led there, if it is another."""
 
 
+class RowTrial(Placed, frozen=True, kw_only=True, omit_defaults=True):
+    """Calls that were made again on a part of their rows: at one place if the rows beside them matter, else of one op."""
+
+    op: str
+    outcome: names.RowOutcome
+    phase: names.Phase = names.Phase.OTHER
+    module: str = ""
+    _: ClassVar[Place]
+    part: int = 0
+    """Rows of the part that differed, the smaller one first; 0 if none did."""
+    of: int = 0
+    """Rows of the call."""
+    count: int = 1
+    relative: float = 0.0
+    """Norm of the largest difference, in relation to that of the rows."""
+
+
 class OverlapWrite(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Calls at one place that wrote to overlapping memory."""
 
