@@ -112,3 +112,29 @@ def test_two_ranks_of_torchrun_write_two_traces_that_merge(tmp_path: Path) -> No
     assert [one.sources[0].rank for one in traces] == [0, 1]
     merged = tracer_process("report", "t.rank0.json", "t.rank1.json", "--format", "json", cwd=tmp_path)
     assert merged.code == 0, merged.err
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (("--rows", "s.py", "--rows", "4"), "--rows 4"),
+        (("--rows", "3", "s.py"), ""),
+        (("--rows=3", "--steps", ":", "s.py", "--rows"), "--rows"),
+    ],
+)
+def test_rows_take_the_next_word_only_if_it_is_a_number(
+    folder: Path, tracer: Command, words: tuple[str, ...], given: str
+) -> None:
+    program = "import sys, torch\nprint(*sys.argv[1:])\ntorch.nn.BatchNorm1d(5)(torch.randn(6, 5)).tanh()\n"
+    (folder / "s.py").write_text(program)
+    done = tracer("run", *words)
+    assert (done.code, done.out.strip()) == (0, given)
+    rows = {trial.op: trial.outcome for trial in Trace.load(folder / "trace.json").rows}
+    assert rows == {"aten.native_batch_norm.default": "mixed", "aten.tanh.default": "equal"}
+
+
+def test_rows_that_are_no_number_are_a_usage_error(folder: Path, tracer: Command) -> None:
+    (folder / "s.py").write_text("")
+    done = tracer("run", "--rows=many", "s.py")
+    assert done.code == 2
+    assert "--rows" in done.err

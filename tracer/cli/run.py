@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -19,6 +20,23 @@ from tracer.runner.script import Task
 
 def _spelled(option: str) -> str:
     return "--keep-inputs" if option == "keep" else f"--{option.replace('_', '-')}"
+
+
+#: Takes a number or none: what follows it may be the script.
+_ROWS = "--rows"
+
+
+class _Run(click.Command):
+    """A command whose option ``--rows`` takes the next word only if that is a number."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for place, word in enumerate(args):
+            if word == _ROWS and not (args[place + 1 : place + 2] or [""])[0].isdecimal():
+                with suppress(click.UsageError):  # the words before are told of when all are parsed
+                    if not isinstance(self.make_parser(ctx).parse_args(args[:place])[0].get("script"), str):
+                        args = [*args[:place], f"{_ROWS}=0", *args[place + 1 :]]
+                break
+        return super().parse_args(ctx, args)
 
 
 def _switches(**helps: str) -> Decorator:
@@ -39,6 +57,7 @@ def _options(
     trials: int,
     trial_all: bool,
     trial_memory: int,
+    rows: int | None,
     keep_inputs: tuple[str, ...],
     keep_bytes: int,
 ) -> RecordOptions:
@@ -62,6 +81,7 @@ def _options(
         places=PlaceOptions(shake=shake, rows_of=whole),
         trials=Trials(trials, all=trial_all, memory=trial_memory),
         data_facts=data_facts,
+        rows=rows is not None and (rows or True),
         keep=Keep(keep_inputs, bytes=keep_bytes),
         lines=LineOptions(library=library) if lines else None,
         children=children,
@@ -86,6 +106,14 @@ _record_options = together(
     click.option("--trial-all", is_flag=True, help="Try every call; with --trials."),
     option(
         "--trial-memory", "BYTES", "What the trials of one call may hold.", type=click.IntRange(0), default=TRIAL_MEMORY
+    ),
+    option(
+        _ROWS,
+        "[N]",
+        "Make calls again on a part of their rows; N: samples in a batch.",
+        type=click.IntRange(0),
+        is_flag=False,
+        flag_value=0,
     ),
     option("--keep-inputs", "GLOB", "Keep the data of these ops, lines, files or modules, once each.", multiple=True),
     option(
@@ -117,7 +145,7 @@ file of its own, trace.rank0.json and so on. With --values or --magnitudes a
 file stands beside it, trace.values, for tracer diff. The exit code is the script's."""
 
 
-@click.command("run", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
+@click.command("run", cls=_Run, context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
 @option(
     "-o --output",
     "FILE",

@@ -64,9 +64,10 @@ _TABLE = dict(
         # pointwise without torch's tag
         *_rows(
             """
-            _prelu_kernel _prelu_kernel_backward _to_copy contiguous elu_backward hardsigmoid_backward
-            hardswish_backward hardtanh_backward huber_loss leaky_relu_backward log_sigmoid_backward log_sigmoid_forward
-            masked_fill masked_fill_ mse_loss smooth_l1_loss softplus_backward softshrink_backward where
+            _prelu_kernel _prelu_kernel_backward _to_copy copy_ elu_backward floor_divide
+            hardsigmoid_backward hardswish_backward hardtanh_backward huber_loss leaky_relu_backward
+            log_sigmoid_backward log_sigmoid_forward masked_fill masked_fill_ mse_loss rsub smooth_l1_loss
+            softplus_backward softshrink_backward where
             """,
             is_leading=False,
         ),
@@ -77,6 +78,7 @@ _TABLE = dict(
             is_tried=False,
             is_leading=False,
         ),
+        *_rows("new_empty new_empty_strided new_full new_ones new_zeros", "self", is_tried=False, results=0),
         *_rows("mkldnn_rnn_layer", "input", is_tried=False, is_leading=False, results=1),
         *_rows(
             "_native_batch_norm_legit cudnn_batch_norm miopen_batch_norm native_batch_norm",
@@ -93,7 +95,7 @@ _TABLE = dict(
             mixes=True,  # a mean's gradient is divided by how many there are
         ),
         *_rows("embedding_dense_backward", "indices grad_output", mixes=True, results=0),
-        *_rows("binary_cross_entropy", "self target"),
+        *_rows("binary_cross_entropy binary_cross_entropy_with_logits", "self target"),
         *_rows("nll_loss_forward nll_loss2d_forward", "self target", results=1),
         # products
         *_rows("mm linear", "self input"),

@@ -431,7 +431,7 @@ class UnwrittenRead(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RowTrial(Placed, frozen=True, kw_only=True, omit_defaults=True):
-    """Calls that were made again on a part of their rows: at one place if the rows beside them matter, else of one op."""
+    """Calls made again on a part of their rows: at one place if other rows matter to a row, else of one op."""
 
     op: str
     outcome: names.RowOutcome

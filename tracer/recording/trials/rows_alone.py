@@ -19,17 +19,17 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from tracer.facts.argument_readers import Args, Kwargs
+from tracer.facts.fact import Args, Kwargs
 from tracer.names import Phase, RowOutcome
 from tracer.ops.row_wise import POINTWISE, RowWise, row_wise
-from tracer.ops.rows import packet_of, row_of
+from tracer.ops import packet_of, row_of
 from tracer.recording.calls.draws import may_draw
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Caller, Interest, Observer
 from tracer.recording.origin.modules import OWN_HOOK, ModuleStack, Origin
-from tracer.recording.torch_private.storages import storage_id
+from tracer.recording.torch_private.seams import storage_id
 from tracer.recording.trials.replay import quietly, tensors_in, unseen_by_modes
-from tracer.recording.values.device import is_capturing
+from tracer.recording.values.digest_table import is_capturing
 from tracer.trace.records import RowTrial
 
 #: A larger part of a result's norm is no rounding of these dtypes: the rows decide together.
@@ -47,7 +47,7 @@ class Samples(NamedTuple):
 
     apart: int
     """Elements from one to the next."""
-    count: int
+    number: int
 
 
 class RowsOf(NamedTuple):
@@ -65,14 +65,15 @@ class RowsOf(NamedTuple):
             part = tensor.narrow(dim, 0, samples * self.each)
             strides = tensor.stride()
             return part if strides[dim] == max(strides) or 0 in strides else part.clone()
-        return tensor.unflatten(dim, (self.each, -1)).narrow(dim + 1, 0, samples).flatten(dim, dim + 1)
+        apart: torch.Tensor = tensor.unflatten(dim, (self.each, -1))
+        return apart.narrow(dim + 1, 0, samples).flatten(dim, dim + 1)
 
 
 def rows_of(tensor: torch.Tensor, samples: Samples) -> RowsOf | None:
     """Where ``tensor``, on a storage that holds ``samples``, holds them; ``None`` if it does along no dimension."""
     for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        if size and size % samples.count == 0:
-            each = size // samples.count
+        if size and size % samples.number == 0:
+            each = size // samples.number
             if stride * each == samples.apart:
                 return RowsOf(dim, each, is_interleaved=False)
             if stride == samples.apart:
@@ -277,32 +278,29 @@ class RowTrials(Observer):
                 assert begun is not None
                 each = 1 if begun.rows.is_interleaved else begun.rows.each
                 tensor = results[place]
-                self._note_samples(storage_id(tensor), tensor.stride(dim) * each, begun.samples.count)
+                self._note_samples(storage_id(tensor), tensor.stride(dim) * each, begun.samples.number)
 
     def _try(self, call: _Call, op: str, origin: Origin, results: list[torch.Tensor], held: dict[int, int]) -> None:
         at = origin if origin.phase is Phase.FORWARD else None  # a weight's gradient is always made of all rows
-        if call.plan.known is None or not held or call.known.mixes:
-            self._note(op, RowOutcome.UNKNOWN) if call.plan.known is None else self._note(op, RowOutcome.MIXED, at)
-            return
         draws = call.plan.may_draw and call.bound.get("dropout_p", 1) != 0
+        if call.plan.known is None:
+            return self._note(op, RowOutcome.UNKNOWN)
         if draws or not call.known.is_tried or any(map(is_capturing, results)):
-            self._note(op, RowOutcome.UNTRIED)
-            return
-        for samples in sorted({1, call.samples.count // 2}):
+            return self._note(op, RowOutcome.UNTRIED)
+        if not held or call.known.mixes:
+            return self._note(op, RowOutcome.MIXED, at)
+        for samples in sorted({1, call.samples.number // 2}):
             try:
                 again = tensors_in(call.plan.call(call.part(samples)))
                 own = {at: call.rows.part(results[at], dim, samples) for at, dim in held.items()}
                 apart = max(_apart(call, whole, again[at]) for at, whole in own.items())
             except Exception:  # an argument of another form than the table says
-                self._note(op, RowOutcome.UNTRIED)
-                return
+                return self._note(op, RowOutcome.UNTRIED)
+            if apart == math.inf:
+                return self._note(op, RowOutcome.MIXED, at)
             if apart:
-                if apart < math.inf:
-                    self._note(op, RowOutcome.ROUNDING, origin, samples * call.rows.each, call.size, apart)
-                else:
-                    self._note(op, RowOutcome.MIXED, at)
-                return
-        self._note(op, RowOutcome.EQUAL)
+                return self._note(op, RowOutcome.ROUNDING, origin, samples * call.rows.each, call.size, apart)
+        return self._note(op, RowOutcome.EQUAL)
 
     def _note(
         self,
@@ -318,7 +316,12 @@ class RowTrials(Observer):
         tally.relative = max(tally.relative, relative)
 
     def listed(self) -> list[RowTrial]:
-        """The outcomes, as stored in a trace: those that depend on the rows by place, all others by op."""
+        """The outcomes, as stored in a trace: those that depend on the rows by place, all others by op.
+
+        One of no call says that there were no samples.
+        """
+        if not self._tallies:
+            return [RowTrial(op="", outcome=RowOutcome.UNTRIED, count=0)]
         return [
             RowTrial(
                 op=op,
@@ -340,10 +343,14 @@ def _apart(call: _Call, whole: torch.Tensor, part: torch.Tensor) -> float:
     """
     if whole.shape != part.shape or whole.dtype != part.dtype:
         return math.inf
-    if torch.equal(whole, part) or bool(((whole == part) | ((whole != whole) & (part != part))).all()):
+    if torch.equal(whole, part):
         return 0.0
-    size = float(whole.double().norm())
-    difference = float((whole.double() - part.double()).norm())
-    went_in = max(float(one.double().norm()) for one in tensors_in(call.bound) if one.is_floating_point())
-    is_rounding = difference <= _ROUNDING.get(whole.dtype, 0.0) * max(size, went_in)
+    differs = (whole != part) & ~(whole.isnan() & part.isnan())
+    difference = float((whole[differs].double() - part[differs].double()).norm())
+    size, *went_in = (
+        float(one.double().nan_to_num(0, 0, 0).norm())
+        for one in (whole, *tensors_in(call.bound))
+        if one.is_floating_point()
+    )
+    is_rounding = difference <= _ROUNDING.get(whole.dtype, 0.0) * max(size, *went_in)
     return difference / max(size, _LEAST) if is_rounding else math.inf

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 import tracer
 from tracer.findings import Acceptance, FillCost, Finding, Judgement, Note, PlannedChange, Process, Tally, Target
-from tracer.names import EvidenceKind, Training
+from tracer.names import EvidenceKind, RowOutcome, Training
 from tracer.plain import json_text
 from tracer.report.report import Report
 from tracer.report.sections.answers import headline
@@ -55,6 +55,27 @@ class JudgementForm(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**{name: getattr(judgement if name in own else trace, name) for name in cls.__struct_fields__})
 
 
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
+    """What calls gave that were made again on a part of their rows."""
+
+    calls: int
+    """Calls that were."""
+    equal: int
+    """Those among them whose rows are equal, bit by bit."""
+    dependent: tuple[records.RowTrial, ...]
+    """Those whose rows differ by rounding, by place."""
+    left_out: tuple[records.RowTrial, ...]
+    """Calls whose rows cannot tell: several rows go into one, or which arguments hold rows is not known."""
+
+    @classmethod
+    def of(cls, trials: Sequence[records.RowTrial]) -> Rows:
+        equal = sum(trial.count for trial in trials if trial.outcome is RowOutcome.EQUAL)
+        dependent = tuple(trial for trial in trials if trial.outcome is RowOutcome.ROUNDING)
+        rest = (trial for trial in trials if trial.outcome not in (RowOutcome.EQUAL, RowOutcome.ROUNDING))
+        calls = equal + sum(trial.count for trial in dependent)
+        return cls(calls=calls, equal=equal, dependent=dependent, left_out=tuple(rest))
+
+
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """A report as a file. Fields that have their default are left out of findings and changes."""
 
@@ -73,6 +94,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Behind a gate: positions in the judgement's findings, from 0, of those that fail."""
     ranks: RankComparison | msgspec.UnsetType = msgspec.UNSET
     """Of several ranks: what differs between them."""
+    rows: Rows | msgspec.UnsetType = msgspec.UNSET
+    """Of a recording that made calls again on a part of their rows."""
     processes: tuple[Process, ...] | msgspec.UnsetType = msgspec.UNSET
     """Of a program whose children were recorded too: its processes, and which findings each has."""
 
@@ -99,6 +122,7 @@ def pieces(report: Report) -> Iterator[str]:
         accepted=msgspec.UNSET if report.accepted is None else report.accepted,
         failing=msgspec.UNSET if report.failing is None else tuple(sorted(report.failing)),
         ranks=report.ranks or msgspec.UNSET,
+        rows=Rows.of(report.judgement.trace.rows) if report.judgement.trace.rows else msgspec.UNSET,
         processes=report.processes or msgspec.UNSET,
     )
     before, line, after = f"{json_text(document)}\n".partition(_NONE)  # no string holds a line's end

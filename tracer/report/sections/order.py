@@ -9,6 +9,7 @@ from tracer.names import Detail
 from tracer.report.blocks import Reader, Section
 from tracer.report.report import Report
 from tracer.report.sections.answers import questions
+from tracer.report.sections.batch_invariance import rows
 from tracer.report.sections.calls import calls, targets
 from tracer.report.sections.compiled import compiled
 from tracer.report.sections.findings import findings, own_lines, refuted, settled, unknown
@@ -48,6 +49,7 @@ SECTIONS: tuple[Listed, ...] = (
     Listed(findings, Detail.BRIEF),
     Listed(settled, Detail.USUAL),
     Listed(compiled, Detail.USUAL),
+    Listed(rows, Detail.USUAL),
     Listed(settings, Detail.USUAL),
     Listed(draws, Detail.USUAL),
     Listed(memory, Detail.USUAL),

@@ -1,0 +1,154 @@
+"""Calls made again on a part of their rows: what depends on other rows is found at its line, and no bit moves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from tests.support.bits import bits
+from tracer import DeterminismTracer
+from tracer.names import Phase, RowOutcome
+from tracer.trace.records import RowTrial
+
+FACTOR = 1.0000002  # one unit in the last place of a float32
+
+
+def unlike(rows: int) -> float:
+    """A kernel that takes another way for many rows."""
+    return FACTOR if rows > 2 else 1.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def planted() -> Iterator[None]:
+    """Pointwise ops whose rounding depends on the number of rows, forward and backward."""
+    library = torch.library.Library("planted_rows", "DEF")
+    library.define("scaled(Tensor x) -> Tensor", tags=torch.Tag.pointwise)
+    library.define("scaled_(Tensor(a!) x) -> Tensor(a!)", tags=torch.Tag.pointwise)
+    library.impl("scaled", lambda x: x * unlike(len(x)), "CPU")
+    library.impl("scaled_", lambda x: x.copy_(x * unlike(len(x))), "CPU")
+    for name in ("scaled", "scaled_"):
+        library.impl(name, torch.library.fallthrough_kernel, "Autograd")
+    yield
+    library._destroy()
+
+
+class Backwards(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: object, *grads: torch.Tensor) -> torch.Tensor:
+        return torch.ops.planted_rows.scaled(grads[0])  # type: ignore[no-any-return]
+
+
+class Forward(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.planted_rows.scaled(x)  # type: ignore[no-any-return]
+
+
+class InPlace(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.planted_rows.scaled_(x * 2)  # type: ignore[no-any-return]
+
+
+class Backward(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Backwards.apply(x)  # type: ignore[no-any-return]
+
+
+def trials(model: Callable[..., torch.Tensor], *inputs: torch.Tensor, rows: bool | int = True) -> list[RowTrial]:
+    with DeterminismTracer(rows=rows) as tracer:
+        loss = model(*inputs).square().mean()
+        if loss.requires_grad:
+            loss.backward()
+    return list(tracer.trace.rows)
+
+
+def told(found: list[RowTrial], outcome: RowOutcome) -> set[str]:
+    return {trial.op.split(".")[1] for trial in found if trial.outcome is outcome}
+
+
+@pytest.mark.parametrize(
+    ("model", "phase"), [(Forward(), Phase.FORWARD), (InPlace(), Phase.FORWARD), (Backward(), Phase.BACKWARD)]
+)
+def test_a_module_that_depends_on_its_batch_is_found_at_its_line(model: nn.Module, phase: Phase) -> None:
+    around = nn.Sequential(nn.LayerNorm(6), model, nn.Tanh())
+    found = [one for one in trials(around, torch.randn(8, 5, 6)) if one.op.startswith("planted_rows")]
+    (dependent,) = (one for one in found if one.outcome is RowOutcome.ROUNDING)
+    assert (dependent.phase, dependent.module, dependent.part, dependent.of) == (phase, "Sequential.1", 1, 8)
+    lines, start = inspect.getsourcelines(Backwards if phase is Phase.BACKWARD else type(model))
+    at = int(dependent.location.rpartition(":")[2])
+    assert start <= at < start + len(lines)
+    assert 0 < dependent.relative < 1e-6
+
+
+def test_rows_that_are_made_together_are_told_by_their_line_and_not_called_dependent() -> None:
+    class Together(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.norm(x)
+            return torch.relu(x - x.mean(0))
+
+    found = trials(Together(), torch.randn(8, 8))
+    assert not told(found, RowOutcome.ROUNDING)
+    assert {"native_batch_norm", "mean"} <= told(found, RowOutcome.MIXED)
+    assert all(
+        one.location for one in found if one.op.startswith("aten.native_batch_norm.") or one.op == "aten.mean.dim"
+    )
+    assert "relu" in told(found, RowOutcome.EQUAL)  # the rows behind them are followed
+
+
+def test_a_weights_gradient_of_the_batchs_size_is_no_batch() -> None:
+    """Eight samples of eight features: by size, ``mm`` of the transposed gradient is one too."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    with DeterminismTracer(rows=True) as tracer:
+        model(torch.randn(8, 8)).square().mean().backward()
+    products = [one for one in tracer.trace.rows if one.op == "aten.mm.default"]
+    tried = sum(one.count for one in products if one.outcome in (RowOutcome.EQUAL, RowOutcome.ROUNDING))
+    assert (tried, sum(one.count for one in products)) == (1, 3)
+
+
+def test_samples_along_the_second_dimension_are_followed_where_their_number_is_said() -> None:
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0)
+    found = trials(nn.Sequential(layer, nn.Linear(16, 3)), torch.randn(5, 4, 16), rows=4)
+    assert {"native_layer_norm", "bmm"} & told(found, RowOutcome.EQUAL) or "addmm" in told(found, RowOutcome.EQUAL)
+    assert not [one for one in found if one.outcome is RowOutcome.ROUNDING and one.of % 4]
+    assert sum(one.count for one in found if one.outcome is RowOutcome.EQUAL) > 20
+
+
+def test_no_bit_of_a_training_moves_and_no_generator() -> None:
+    def trained(rows: bool) -> list[object]:
+        torch.manual_seed(0)
+        model = nn.Sequential(
+            nn.Conv2d(3, 8, 3),
+            nn.BatchNorm2d(8),
+            nn.ReLU(inplace=True),
+            nn.Dropout(0.5),
+            nn.Flatten(),
+            nn.Linear(288, 4),
+        )
+        optimizer = torch.optim.Adam(model.parameters())
+        with DeterminismTracer(rows=rows):
+            for _ in range(3):
+                optimizer.zero_grad(set_to_none=True)
+                nn.functional.cross_entropy(model(torch.randn(6, 3, 8, 8)), torch.arange(6) % 4).backward()
+                optimizer.step()
+        return [*map(bits, model.state_dict().values()), bits(torch.get_rng_state())]
+
+    assert trained(True) == trained(False)
+
+
+def test_of_a_batch_of_one_or_of_no_module_nothing_is_said() -> None:
+    for program in (lambda: nn.Linear(3, 2)(torch.ones(1, 3)), lambda: torch.ones(4, 3) @ torch.ones(3, 2)):
+        with DeterminismTracer(rows=True) as tracer:
+            program()
+        assert [(one.op, one.count) for one in tracer.trace.rows] == [("", 0)]
+        assert "no module was handed a batch of two samples or more" in " ".join(tracer.report().to_text().split())
