@@ -21,9 +21,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.facts.fact import Args, Kwargs
 from tracer.names import Phase, RowOutcome
-from tracer.ops.row_wise import POINTWISE, RowWise, row_wise
 from tracer.ops import packet_of, row_of
-from tracer.recording.calls.draws import may_draw
+from tracer.ops.row_wise import POINTWISE, RowWise, row_wise
+from tracer.recording.calls.fact_readers import may_draw
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Caller, Interest, Observer
 from tracer.recording.origin.modules import OWN_HOOK, ModuleStack, Origin
