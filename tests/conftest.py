@@ -17,7 +17,6 @@ pytest.register_assert_rewrite(
     "tests.recording.compiled.programs",
     "tests.recording.values.reading",
     "tests.report.browser",
-    "tests.runner.random_signals",
     "tests.runner.repeated.planting",
     "tests.support",
     "tests.tables.claims",

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.runner.random_signals import COMMANDS, SOON, Trial, duration, send, trials
 from tests.support.command import PLAIN
 from tests.support.slow import slow_unless
+from tracer.errors import TracerError
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.running import trace_before_dying
 from tracer.runner.script import StepRange
+from tracer.trace import Trace
+from tracer.trace.values import read_values
 
 #: Sends itself a signal as a module is about to be imported.
 SENDS = """\
@@ -202,44 +210,6 @@ def test_a_trace_is_finished_once(tmp_path: Path) -> None:
     assert not (tmp_path / "t.json").exists()
 
 
-#: Seconds that the commands take on a quiet machine.
-ABOUT = {"run": 5.0, "repeat": 14.0}
-
-
-@pytest.fixture(scope="module")
-def seconds() -> dict[str, float]:
-    """What each command takes undisturbed on this machine now."""
-    return {command: duration(command) for command in COMMANDS}
-
-
-TRIALS = trials(200)
-FIRST, MORE = TRIALS[:8], TRIALS[8:]
-#: Each signal once, to one of the commands or the other.
-IN_EVERY_RUN = [FIRST[place] for place in (3,)]
-
-
-def _named(trial: Trial) -> str:
-    return f"{trial.command}-{trial.signal}-{trial.moment:.3f}"
-
-
-def _is_right(trial: Trial, seconds: dict[str, float]) -> None:
-    ended = send(trial, seconds[trial.command])
-    assert not ended.wrong, f"{trial}, {ended.phase}, {ended.seconds:.1f} s (at most {SOON:.0f}):\n{ended.said}"
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
-@pytest.mark.parametrize("trial", slow_unless(IN_EVERY_RUN, FIRST), ids=_named)
-def test_a_signal_at_a_random_moment_ends_all_with_the_right_code_and_leaves_nothing(trial: Trial) -> None:
-    _is_right(trial, ABOUT)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
-@pytest.mark.parametrize("trial", MORE, ids=_named)
-def test_two_hundred_signals_at_random_moments(trial: Trial, seconds: dict[str, float]) -> None:
-    _is_right(trial, seconds)
-
-
 def test_an_interrupt_while_the_command_line_loads_leaves_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, signal, sys\n"
@@ -287,3 +257,186 @@ def test_the_trace_of_a_run_is_not_left_in_a_folder_of_devices(tmp_path: Path) -
     assert done.returncode == 2, done.stderr
     assert set(os.listdir("/dev")) == before
     assert len(list(tmp_path.glob("tracer-rescued-*"))) == 1
+
+
+# --- signals at random moments ---
+
+
+SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")
+COMMANDS = {
+    "run": ("run", "-o", "out/trace.json", "--values", "train.py"),
+    "repeat": ("repeat", "-o", "out", "--format", "text,json", "--vary", "environment", "train.py"),
+}
+SCRIPT = """\
+import time
+import torch
+print("begins", flush=True)
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.arange(160.0).reshape(40, 4)
+for batch in torch.utils.data.DataLoader(data, batch_size=2, num_workers=1):
+    optimizer.zero_grad()
+    model(batch).pow(2).mean().backward()
+    optimizer.step()
+    time.sleep(0.05)
+print("ends", flush=True)
+"""
+#: Seconds after which nothing is waited for any more.
+HANGS = 60.0
+
+
+class Trial(NamedTuple):
+    """One signal to one command."""
+
+    command: str
+    signal: str
+    moment: float
+    """Where between the start and the end of an undisturbed run it is sent: from 0 to 1."""
+
+
+class Ended(NamedTuple):
+    """What became of it."""
+
+    code: int
+    phase: str
+    """What the command was doing when the signal came."""
+    seconds: float
+    """From the signal until no process was left."""
+    wrong: tuple[str, ...]
+    said: str
+
+
+def trials(count: int, seed: int = 20) -> list[Trial]:
+    """``count`` of them: commands and signals in turn, moments at random."""
+    moments = random.Random(seed)
+    kinds = [(command, name) for name in SIGNALS for command in COMMANDS]
+    return [Trial(*kinds[number % len(kinds)], moments.random()) for number in range(count)]
+
+
+def send(trial: Trial, seconds: float) -> Ended:
+    """Make ``trial`` with a command that takes so many seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = _started(trial.command, Path(folder))
+        time.sleep(trial.moment * seconds)
+        was_over = process.poll() is not None
+        with suppress(ProcessLookupError):
+            process.send_signal(getattr(signal, trial.signal))
+        began = time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(HANGS)
+        while _session(process.pid) and time.monotonic() - began < HANGS:
+            time.sleep(0.05)
+        took = time.monotonic() - began
+        left = _session(process.pid)
+        for number in left:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        out, err = process.communicate()
+        phase = _phase(out, err, was_over)
+        wrong = [
+            *_wrong_code(trial, process.returncode, phase, out, err),
+            *_wrong_files(trial, Path(folder), phase),
+            *(["processes are left"] if left else []),
+            *(f"said: {line}" for line in err.splitlines() if "internal error" in line),
+        ]
+        return Ended(process.returncode, phase, took, tuple(wrong), out + err)
+
+
+def _started(command: str, folder: Path) -> subprocess.Popen[str]:
+    (folder / "tmp").mkdir()
+    (folder / "out").mkdir()
+    (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, "-m", "tracer", *COMMANDS[command]],
+        cwd=folder,
+        env={**PLAIN, "TMPDIR": str(folder / "tmp"), "TORCH_WARM_POOL": "0"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_hears_signals,
+    )
+
+
+def _hears_signals() -> None:
+    """The signals reach it, though ``nohup`` and a shell's background jobs ignore some."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def _session(number: int) -> list[int]:
+    """The processes of a session that run."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            fields = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()
+            if int(fields[3]) == number and fields[0] != b"Z":
+                found.append(int(name))
+    return found
+
+
+def _phase(out: str, err: str, was_over: bool) -> str:
+    if was_over:
+        return "over"
+    begun, ended = out.count("begins"), out.count("ends")
+    runs = sum(f"tracer: {name}" in err for name in ("run 1", "run 2", "environment"))
+    if begun > ended:
+        return "training"
+    if begun < runs:
+        return "starting a run"
+    return "after a run" if ended else "starting"
+
+
+def _wrong_code(trial: Trial, code: int, phase: str, out: str, err: str) -> list[str]:
+    """What Python alone would end with; 3 for a repeat that was cut short once it had begun."""
+    number = getattr(signal, trial.signal)
+    fits = {-number}
+    if trial.signal == "SIGINT" and "Fatal Python error: init_" in err:  # Python's own start was interrupted
+        fits |= {1}
+    if trial.command == "repeat" and trial.signal != "SIGKILL":
+        fits |= {3}
+        if "tracer: run 1" in err:
+            fits -= {-number}
+    if phase == "over" or "tracer: wrote" in err or ("ends" in out and trial.command == "run"):
+        fits |= {0, -number}  # everything was done by then
+    return [] if code in fits else [f"exit code {code}"]
+
+
+def _wrong_files(trial: Trial, folder: Path, phase: str) -> list[str]:
+    wrong = []
+    for path in (folder / "out").iterdir():
+        try:
+            is_of_lines = re.search(r"\.lines(\.\d+)*$", path.name) is not None
+            if path.name.startswith(".") or (path.suffix not in (".json", ".values") and not is_of_lines):
+                wrong.append(f"{path.name} is left")
+            elif path.suffix == ".values" and path.stat().st_size:
+                read_values(path)
+            elif path.suffix == ".json" and path.name != "repeat.json":
+                Trace.load(path)
+        except TracerError as problem:
+            wrong.append(str(problem))
+    if trial.command == "run" and phase == "training" and trial.signal != "SIGKILL":
+        wrong += [] if (folder / "out" / "trace.json").exists() else ["the trace is missing"]
+    return wrong + [f"tmp/{path.name} is left" for path in (folder / "tmp").glob("tracer-*")]
+
+
+#: Seconds that the commands take on a quiet machine.
+ABOUT = {"run": 5.0, "repeat": 14.0}
+
+
+TRIALS = trials(8)
+#: Each signal once, to one of the commands or the other.
+IN_EVERY_RUN = TRIALS[3:4]
+
+
+def _named(trial: Trial) -> str:
+    return f"{trial.command}-{trial.signal}-{trial.moment:.3f}"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
+@pytest.mark.parametrize("trial", slow_unless(IN_EVERY_RUN, TRIALS), ids=_named)
+def test_a_signal_at_a_random_moment_ends_all_with_the_right_code_and_leaves_nothing(trial: Trial) -> None:
+    ended = send(trial, ABOUT[trial.command])
+    assert not ended.wrong, f"{trial}, {ended.phase}, {ended.seconds:.1f} s:\n{ended.said}"
