@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from torch.nn import functional as F
@@ -18,9 +19,11 @@ from tracer import DeterminismTracer
 from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.names import About, DataShown
+from tracer.one_call.data import Tensor, TorchName, Unknown, has_unknown, program_arguments
 from tracer.one_call.program import _Writer, chosen_finding, program_of
 from tracer.report import Report
 from tracer.session import judge
+from tracer.trace.records import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 
@@ -276,3 +279,42 @@ def test_settings_of_the_recorded_run_are_made_where_they_are_not_torchs_own() -
     found: Finding = next(one for one in report.findings if one.about is About.CALL)
     assert "torch.backends.cudnn.benchmark = True" in program_of(report, found).text
     assert "benchmark" not in described(INDEX_ADD).partition('"""\n\n')[2]
+
+
+# --- what a call was given ---
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "value"),
+    [
+        (tensor("float32", 10, 4), "float32[10, 4]", Tensor("float32", (10, 4))),
+        (tensor("int64"), "int64[()]", Tensor("int64", ())),
+        (tensor("float32", 3, stride=(0,)), "float32[3][0]", Tensor("float32", (3,), (0,))),
+        (tensor("bool", 3, layout="sparse_coo"), "bool[3].sparse_coo", Tensor("bool", (3,), layout="sparse_coo")),
+        (tensor("bool", 4, device="cuda"), "bool[4].cuda", Tensor("bool", (4,), device="cuda")),
+        (
+            TensorForm("float32", (None, 4), (4, 1)),
+            "float32[None, 4][4, 1]",
+            Tensor("float32", (16, 4), is_unfixed=True),
+        ),
+        ([None, tensor("int64", 2)], "[None, int64[2]]", [None, Tensor("int64", (2,))]),
+        (-3, "-3", -3),
+        (Number("-inf"), "-inf", float("-inf")),
+        (Number("(1+2j)"), "(1+2j)", 1 + 2j),
+        (Number(str(2**70)), str(2**70), 2**70),
+        (TorchWord("float64"), "torch.float64", TorchName("torch.float64")),
+        (DeviceType("cpu"), "torch.device('cpu')", TorchName("torch.device('cpu')")),
+        ("sum", "'sum'", "sum"),
+        (NotKept(), "...", Unknown()),
+    ],
+)
+def test_each_kind_of_argument_comes_back_from_a_file(given: Argument, text: str, value: Any) -> None:
+    arguments = {"first": given, "from": True}
+    assert msgspec.json.decode(msgspec.json.encode(arguments), type=dict[str, Argument]) == arguments
+    assert spelled(arguments) == f"first={text}, from=True"
+    assert program_arguments(arguments) == {"first": value, "from": True}
+
+
+def test_what_was_not_kept_is_found_in_lists_too() -> None:
+    assert has_unknown(program_arguments({"many": [tensor("float32", 2), NotKept()]})["many"])
+    assert not has_unknown(program_arguments({"many": [tensor("float32", 2), 3]})["many"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import process
+from tests.support.command import process, tracer_process
 from tracer.files import collector_paused
 
 #: Needed by compiled code, by values, by a judge, or by tables that changed since ``asked.json`` was made from them.
@@ -56,3 +56,22 @@ def test_collections_wait_for_the_recorder_and_are_as_the_program_had_them(is_en
         assert gc.isenabled() is is_enabled
     finally:
         gc.enable()
+
+
+# --- a script that replaces its process ---
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "hint"),
+    [
+        ("'echo', ['echo', 'here']", "record that one"),
+        ("'python3', ['python3', '-c', 'print(\\'here\\')']", "set beforehand"),
+    ],
+)
+def test_another_program_that_takes_the_scripts_place_is_told(tmp_path: Path, program: str, hint: str) -> None:
+    (tmp_path / "train.py").write_text(f"import os\nos.execvp({program})\n")
+    done = tracer_process("run", "train.py", cwd=tmp_path)
+    assert (done.code, done.out) == (0, "here\n")
+    assert "(exec), which is not recorded" in done.err
+    assert hint in done.err

@@ -1,4 +1,4 @@
-"""``tracer run --with-source`` keeps the lines that findings can name, and of nobody else's files."""
+"""Ranks and the files that they write to, the steps that ``--steps`` names, and the text of lines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,87 @@ import pytest
 
 from tests.support.build import call, trace
 from tests.support.command import Command
+from tracer.errors import UsageError
 from tracer.runner import script as module
-from tracer.runner.script import LONGEST, source_lines, with_neighbours
+from tracer.runner.ranks import Rank, current_rank, path_of_rank
+from tracer.runner.script import LONGEST, StepRange, source_lines, with_neighbours
 from tracer.trace import Trace
 from tracer.trace.merging import merge_traces
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("trace.json", "trace.rank3.json"),
+        ("a/b.json.gz", "a/b.rank3.json.gz"),
+        ("step.trace.json", "step.trace.rank3.json"),
+        ("trace", "trace.rank3"),
+        ("trace.txt", "trace.rank3.txt"),
+    ],
+)
+def test_the_rank_stands_before_the_suffix(path: str, expected: str) -> None:
+    assert path_of_rank(Path(path), Rank(3, 8)) == Path(expected)
+    assert path_of_rank(Path(path), None) == Path(path)
+
+
+@pytest.mark.parametrize(
+    ("environ", "rank"),
+    [
+        ({"RANK": "1", "WORLD_SIZE": "2"}, Rank(1, 2)),
+        ({"RANK": "1"}, None),
+        ({"WORLD_SIZE": "2"}, None),
+        ({"RANK": "one", "WORLD_SIZE": "2"}, None),
+        ({}, None),
+    ],
+)
+def test_a_rank_is_one_only_with_both_variables(environ: dict[str, str], rank: Rank | None) -> None:
+    assert current_rank(environ) == rank
+
+
+# --- the steps that ``--steps`` names ---
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("0:1", StepRange(0, 1)),
+        ("5:8", StepRange(5, 8)),
+        ("3", StepRange(3, 4)),
+        ("2:", StepRange(2)),
+        (":4", StepRange(0, 4)),
+        (":", StepRange()),
+        (" 1:2 ", StepRange(1, 2)),
+    ],
+)
+def test_a_window_reads_as_a_slice(text: str, steps: StepRange) -> None:
+    assert StepRange.parse(text) == steps
+    assert StepRange.parse(str(steps)) == steps
+
+
+@pytest.mark.parametrize("text", ["", "a:b", "-1:", "1:-1", "3:1", "2:2", ":0", "1:5:2", "1.5:2", "٣:٤", "1,2"])
+def test_anything_else_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        StepRange.parse(text)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "finished", "is_missed"),
+    [
+        (StepRange(), 0, False),
+        (StepRange(0, 1), 0, True),
+        (StepRange(0, 1), 1, False),
+        (StepRange(5, 8), 7, True),
+        (StepRange(5), 4, True),
+        (StepRange(5), 5, False),
+    ],
+)
+def test_a_run_that_is_too_short_is_told(steps: StepRange, finished: int, is_missed: bool) -> None:
+    assert bool(steps.missed(finished)) is is_missed
+
+
+# --- the text of lines ---
+
 
 SCRIPT = """\
 import torch
