@@ -319,7 +319,7 @@ def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:
     if value is None or torch.version.hip is not None or not torch.cuda.is_initialized() or now in CUBLAS_WORKSPACES:
         return
     from tracer.recording.origin.sites import Sites
-    from tracer.recording.process.torch_events import where_cuda_started
+    from tracer.recording.process.environment import where_cuda_started
 
     started = where_cuda_started()
     where = f"{started} started CUDA" if started else f"{Sites().location(frame)}: CUDA has started"

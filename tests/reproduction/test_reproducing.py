@@ -24,7 +24,7 @@ from tracer.errors import UsageError
 from tracer.names import Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
-from tracer.recording.process.torch_events import FirstUses
+from tracer.recording.process.environment import FirstUses
 from tracer.reproducing import Reproducible
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"

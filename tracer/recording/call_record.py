@@ -29,7 +29,7 @@ from tracer.recording.options import RecordOptions
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import spell
 from tracer.recording.process import environment as process
-from tracer.recording.process.torch_events import first_calls, with_first_calls
+from tracer.recording.process.environment import first_calls, with_first_calls
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.host_generators import Drawn
 from tracer.recording.torch_private import seams

@@ -167,7 +167,10 @@ class EventLog:
         until_now = self._happened(kind, counted)
         last = self._changes.pop((kind, name), None)
         if last is not None and (last[1], last[2]) == (value, until_now):
-            self._take_back(last[0])
+            last[0].count -= 1
+            if not last[0].count:
+                self._entries.pop(last[0].key, None)
+                self._open.pop(last[0], None)
             return
         entry = self.note(kind, name, frame=frame, before=before, value=value)
         if entry is not None:
@@ -221,9 +224,3 @@ class EventLog:
             backward = self._calls.counted()[1]
             for entry, before in self._open.items():
                 entry.parts_phases |= backward > before
-
-    def _take_back(self, entry: EventEntry) -> None:
-        entry.count -= 1
-        if not entry.count:
-            self._entries.pop(entry.key, None)
-            self._open.pop(entry, None)

@@ -45,7 +45,7 @@ class KeptInputs(Observer):
             return
         with seams.without_torch_function(), seams.without_modes():
             tensors = dict(_tensors(info.func, args, kwargs))
-            plain = all(map(_is_plain, tensors.values()))
+            plain = all(map(seams.is_dense, tensors.values()))
             size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) if plain else 0
             if not plain or size > self._room:
                 return
@@ -80,13 +80,3 @@ def _tensors(func: Any, args: Args, kwargs: Kwargs) -> Iterator[tuple[str, torch
             yield name, value
         elif isinstance(value, (list, tuple)):
             yield from ((f"{name}.{place}", item) for place, item in enumerate(value) if isinstance(item, torch.Tensor))
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return (
-        tensor.layout is torch.strided
-        and not tensor.is_nested
-        and not tensor.is_quantized
-        and tensor.device.type != "meta"
-        and not seams.dispatches_itself(type(tensor))
-    )

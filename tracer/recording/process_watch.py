@@ -24,7 +24,7 @@ from tracer.trace.records import Environment
 
 if TYPE_CHECKING:
     from tracer.recording.compiled.compilations import CompileLog
-    from tracer.recording.process.torch_events import FirstUses
+    from tracer.recording.process.environment import FirstUses
     from tracer.recording.randomness.loaders import LoaderLog
 
 
@@ -65,7 +65,7 @@ class ProcessWatch:
         if self._stops:
             return
         from tracer.recording.compiled.compilations import CompileLog
-        from tracer.recording.process.torch_events import SETTINGS, FirstUses, SettingEvents
+        from tracer.recording.process.environment import SETTINGS, FirstUses, SettingEvents
         from tracer.recording.randomness.generators import SEEDS
         from tracer.recording.randomness.loaders import LoaderLog
 

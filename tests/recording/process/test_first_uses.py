@@ -17,7 +17,7 @@ from tracer.names import EventKind, Phase
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.origin.modules import OUTSIDE, Origin
 from tracer.recording.origin.sites import NOWHERE, USER, Site
-from tracer.recording.process.torch_events import first_calls, with_first_calls
+from tracer.recording.process.environment import first_calls, with_first_calls
 from tracer.trace.records import Event
 
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"

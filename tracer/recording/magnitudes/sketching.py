@@ -251,10 +251,10 @@ def storage_of(tensor: torch.Tensor) -> int:
 def part_of(tensor: torch.Tensor) -> Part | None:
     """``None`` where the elements cannot be read: sparse, quantized, nested, no data, spread in another way."""
     if type(tensor) in _PLAIN:
-        return Part(tensor, tuple(tensor.shape)) if _is_readable(tensor) else None
+        return Part(tensor, tuple(tensor.shape)) if seams.is_dense(tensor) else None
     if (asynchronous := seams.asynchronous_tensor()) is not None and type(tensor) is asynchronous:
         local = tensor.wait()  # type: ignore[attr-defined]
-        return Part(local, tuple(local.shape)) if _is_readable(local) else None
+        return Part(local, tuple(local.shape)) if seams.is_dense(local) else None
     if (distributed := seams.distributed_tensor()) is not None and type(tensor) is distributed:
         return _of_distributed(tensor)
     return None
@@ -286,7 +286,3 @@ def _of_distributed(tensor: Any) -> Part | None:
     if tuple(local.shape) != tuple(lengths) or (is_term and is_replica):
         return None
     return Part(local, tuple(tensor.shape), tuple(start) if is_shard else (), is_term)
-
-
-def _is_readable(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_quantized or tensor.is_nested)

@@ -131,15 +131,11 @@ class Attribution:
                 return self._origin_at(Phase.OPTIMIZER, OUTSIDE, frame), links
             if self.modules.recompute_depth or self._is_recompute(frame):
                 return self._origin_at(Phase.RECOMPUTE, self.modules.scope, frame), links
-            own = self._own_frame(frame)
-            if own is not None:
+            inside = takewhile(lambda walked: not seams.is_engine_frame(walked), outwards(frame))
+            own = next((walked for walked in inside if self.sites.is_outside(walked.f_code)), None)
+            if own is not None:  # a hook, a custom function's backward
                 return self._of_own_code(own, self._evaluated(node, frame, links)), links
         return self._evaluated(node, frame, links), links
-
-    def _own_frame(self, frame: FrameType | None) -> FrameType | None:
-        """The innermost frame outside torch that runs inside the engine: a hook, a custom function's backward."""
-        inside = takewhile(lambda walked: not seams.is_engine_frame(walked), outwards(frame))
-        return next((walked for walked in inside if self.sites.is_outside(walked.f_code)), None)
 
     def _of_own_code(self, frame: FrameType, evaluated: Origin) -> Origin:
         """The origin of a call at ``frame`` while the node of ``evaluated`` is: its own line, reached from that one."""

@@ -1,4 +1,4 @@
-"""Reads the process's versions and settings.
+"""Reads the process's versions and settings, and notes their changes and when CUDA and its libraries were first used.
 
 Only what can influence a step: no host name, no user name, and of the environment variables only those that a table
 names. Reading starts no device.
@@ -7,20 +7,26 @@ names. Reading starts no device.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import msgspec
 import torch
 
-from tracer.names import DeterministicMode
+from tracer.names import DeterministicMode, EventKind, Subsystem
 from tracer.recording.calls.fact_readers import dtype_word
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import placed
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.process.settings import deterministic_mode, read_now, read_settings, set_variables
+from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.seams import cudnn_number
 from tracer.tables.asked import asked
 from tracer.tables.settings import DECLARED, MODE
-from tracer.trace.records import CudaDevice, Environment, FactValue
+from tracer.trace.records import CudaDevice, Environment, Event, FactValue
 
 T = TypeVar("T")
 
@@ -44,7 +50,7 @@ def capture_environment(*, before_calls: bool = False) -> Environment:
         torch=str(torch.__version__),
         cuda=torch.version.cuda,
         hip=_read(lambda: torch.version.hip),
-        cudnn=_read(_cudnn_version),
+        cudnn=str(number) if torch.version.cuda and (number := _read(cudnn_number)) is not None else None,
         nccl=_read(lambda: ".".join(str(part) for part in torch.cuda.nccl.version())) if torch.version.cuda else None,
         devices=_read(devices) or (),
         **{setting.key: read_now(setting) for setting in DECLARED if setting.is_field and setting.key != MODE},  # type: ignore[arg-type]
@@ -99,11 +105,6 @@ def completed(environment: Environment) -> Environment:
     return msgspec.structs.replace(environment, devices=cuda_devices, settings=settings | environment.settings)
 
 
-def _cudnn_version() -> str | None:
-    number = cudnn_number() if torch.version.cuda else None
-    return None if number is None else str(number)
-
-
 def _sdp_backends() -> tuple[str, ...]:
     cuda: Any = torch.backends.cuda
     asked = {
@@ -125,3 +126,174 @@ def devices() -> tuple[CudaDevice, ...]:
     indices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     properties = map(torch.cuda.get_device_properties, indices)
     return tuple(CudaDevice(name=each.name, capability=f"{each.major}.{each.minor}") for each in properties)
+
+
+#: Functions that a block of attention goes through; their caller set nothing for the process.
+_BLOCKS = frozenset({"sdp_kernel", "sdpa_kernel", "_sdpa_kernel"})
+_CUDNN = "torch.backends.cudnn."
+_CUDNN_ENABLED = _CUDNN + "enabled"
+
+
+class SettingEvents:
+    """Notes in ``log`` which of torch's settings take another value."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._unheard: dict[str, str] = {}
+        """cuDNN's settings that changed while cuDNN was off, with their values before."""
+
+    def is_set(self, call: WatchedCall, *, name: str, read: Callable[[], Any]) -> None:
+        """``name`` was set; noted if its value changed."""
+        before, value, outer = call.before, str(read()), call.frame.f_back
+        is_of_a_block = {each.f_code.co_name for each in (call.frame, outer) if each is not None} & _BLOCKS
+        if before != value and not is_of_a_block and not self._is_without_effect(name, before, value):
+            self._log.changed(EventKind.SETTING, name, frame=call.frame, before=before, value=value)
+
+    def _is_without_effect(self, name: str, before: str, value: str) -> bool:
+        """Return whether a setting of cuDNN changed while cuDNN was off, or returned to its value before that, as in
+        ``torch.backends.cudnn.flags(enabled=False)``."""
+        if not name.startswith(_CUDNN) or name == _CUDNN_ENABLED:
+            return False
+        if not torch.backends.cudnn.enabled:
+            self._unheard.setdefault(name, before)
+            return True
+        return self._unheard.pop(name, None) == value
+
+
+def _setters() -> Iterator[WatchedFunction]:
+    for setting, getter in seams.settings():
+        # If a setting has words for its values, torch answers in parts or in numbers.
+        read = partial(read_now, setting) if setting.said else getter
+        yield WatchedFunction(
+            seams.holders_of(setting),
+            look=partial(_look, read),
+            after=partial(SettingEvents.is_set, name=setting.name, read=read),
+        )
+
+
+def _look(read: Callable[[], Any], call: WatchedCall) -> None:
+    call.before = str(read())
+
+
+SETTINGS: Watchers[SettingEvents] = Watchers(_setters)
+
+
+#: Groups of calls of the table of settings, and the library that such a call uses on CUDA.
+_GROUPS = {"matrix-products": Subsystem.CUBLAS, "convolutions": Subsystem.CUDNN}
+#: Namespaces of collectives, and the library that they use, by device.
+_COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
+_COLLECTIVE_LIBRARIES = {"cuda": Subsystem.NCCL, "npu": Subsystem.HCCL}
+#: What starts with the first call on a device.
+_DEVICES = {"cuda": Subsystem.CUDA, "npu": Subsystem.NPU}
+
+
+class FirstUses:
+    """Notes in ``log`` what starts."""
+
+    def __init__(self, log: EventLog) -> None:
+        self.log = log
+
+    def start(self) -> None:
+        """Begin to watch; what runs already was first used before."""
+        _STARTS.add(self)
+        self.look()
+
+    def stop(self) -> None:
+        self.look()
+        _STARTS.discard(self)
+
+    def look(self) -> None:
+        """Watch what was loaded since, and note what started unseen."""
+        _STARTS.look_again()
+        self.cuda_started(None)
+
+    def cuda_started(self, call: WatchedCall | None) -> None:
+        """CUDA's start was called, which calls itself again before it is done; or nobody saw it start."""
+        if Subsystem.CUDA not in self.log.used and torch.cuda.is_initialized():
+            self.log.first_use(Subsystem.CUDA, None if call is None else call.frame)
+
+    def group_made(self, call: WatchedCall) -> None:
+        """A process group was made. Without a backend, torch starts each device's library at its first collective."""
+        words = (argument for argument in (*call.args, call.kwargs.get("backend")) if isinstance(argument, str))
+        backend = next(words, "").lower()
+        for subsystem in _COLLECTIVE_LIBRARIES.values():
+            if subsystem in backend:
+                self.log.first_use(subsystem, call.frame)
+
+
+def _is_first_use(event: Event, subsystem: Subsystem) -> bool:
+    return event.kind is EventKind.FIRST_USE and event.name == subsystem.value
+
+
+def where_cuda_started() -> str:
+    """``path:line`` of the call that started CUDA; empty if nobody was watching."""
+    for watch in _STARTS.listeners:
+        watch.look()
+        for event in watch.log.listed():
+            if _is_first_use(event, Subsystem.CUDA) and event.location:
+                return event.location
+    return ""
+
+
+def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], recorded: Iterable[Event] = ()) -> Iterator[Event]:
+    """The first recorded call of each library and device, as an event of that call's position and line.
+
+    On fake tensors that run as a machine with GPUs, the CPU's calls are CUDA's once it was started (``recorded``).
+    """
+    started = (event.first for event in recorded if _is_first_use(event, Subsystem.CUDA) and seams.answers_reads())
+    since = next(started, None)
+    counters: dict[Subsystem, CallCounter] = {}
+    for info, counter in counted:
+        for subsystem in _used_by(info.name, counter, since):
+            if subsystem not in counters or counter.order < counters[subsystem].order:
+                counters[subsystem] = counter
+    for subsystem, counter in counters.items():
+        yield Event(
+            kind=EventKind.FIRST_USE,
+            name=str(subsystem),
+            **placed(counter.origin.site, counter.origin.called_from),
+            phase=counter.origin.phase,
+            while_recording=True,
+            first=counter.order,
+            last=counter.order,
+        )
+
+
+def with_first_calls(recorded: Iterable[Event], calls: Iterable[Event]) -> tuple[Event, ...]:
+    """All events in order; of several first uses of one library, the earliest."""
+    events = list(recorded)
+    for call in calls:
+        same = [event for event in events if event.kind is EventKind.FIRST_USE and event.name == call.name]
+        if all(call.first <= other.first for other in same):
+            events = [*(event for event in events if event not in same), call]
+    return tuple(sorted(events, key=lambda event: event.first))
+
+
+def _used_by(op: str, counter: CallCounter, since: int | None) -> Iterator[Subsystem]:
+    device = getattr(counter.raw[1], "type", "") if counter.raw is not None else ""
+    if device == "cpu" and since is not None and counter.order > since:
+        device = "cuda"
+    if device not in _DEVICES:
+        return
+    yield _DEVICES[device]
+    if op.partition(".")[0] in _COLLECTIVES:
+        yield _COLLECTIVE_LIBRARIES[device]
+    elif device == "cuda":
+        for subsystem, ops in _ops_of_libraries().items():
+            if op in ops or op.rpartition(".")[0] in ops:
+                yield subsystem
+
+
+@cache
+def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
+    from tracer.tables.setting_rows import load_rows  # asked for with the first call on CUDA
+
+    return {_GROUPS[group.name]: frozenset(group.ops) for group in load_rows().group if group.name in _GROUPS}
+
+
+def _starts() -> Iterator[WatchedFunction]:
+    yield WatchedFunction([seams.START_OF_CUDA], after=FirstUses.cuda_started)
+    yield from (WatchedFunction(holders, after=FirstUses.group_made) for holders in seams.process_group_starts())
+
+
+_STARTS: Watchers[FirstUses] = Watchers(_starts)

@@ -43,7 +43,10 @@ def read_settings(names: Iterable[str], *, before_calls: bool = False) -> dict[s
     Settings that are fields of ``Environment`` are read by ``capture_environment``. ``before_calls``: the process may
     have run nothing yet; what reading would initialize is left out.
     """
-    values = {name: _value(name) for name in names if _may_ask(name.removesuffix(_CALL), before_calls)}
+    left_out = _SETTLED_BY_CALLS if before_calls else frozenset[str]()
+    if _value("torch.cuda.is_initialized()") is not True:
+        left_out |= _SETTLED_BY_CUDA
+    values = {name: _value(name) for name in names if name.removesuffix(_CALL) not in left_out}
     return {name.removesuffix(_CALL): value for name, value in values.items() if value is not None}
 
 
@@ -63,12 +66,6 @@ def read_now(setting: Setting) -> FactValue | None:
 def deterministic_mode() -> DeterministicMode:
     """The state of ``torch.use_deterministic_algorithms``."""
     return DeterministicMode(str(read_now(_MODE)))
-
-
-def _may_ask(name: str, before_calls: bool) -> bool:
-    if name in _SETTLED_BY_CUDA:
-        return _value("torch.cuda.is_initialized()") is True
-    return not (before_calls and name in _SETTLED_BY_CALLS)
 
 
 def _value(name: str) -> FactValue | None:

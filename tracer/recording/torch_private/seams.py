@@ -121,6 +121,13 @@ def dispatches_itself(cls: type) -> bool:
     return getattr(cls, "__torch_dispatch__", None) not in _plain_dispatch
 
 
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Return whether ``tensor`` has data in a strided layout, and is no subclass that dispatches itself."""
+    if dispatches_itself(type(tensor)) or tensor.layout is not torch.strided:
+        return False
+    return not (tensor.is_nested or tensor.is_quantized or tensor.device.type == "meta")
+
+
 def is_fake(cls: type) -> bool:
     """Return whether ``cls`` is torch's ``FakeTensor``, which has a shape and a device, and computes nothing."""
     return cls.__name__ == "FakeTensor" and cls.__module__.startswith("torch._subclasses")

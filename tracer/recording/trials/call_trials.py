@@ -58,12 +58,12 @@ class RiskyCall:
     def of(self, groups: Iterable[CallGroup], region: Region | None = None) -> bool:
         """Whether two runs of these calls, made in ``region`` if one is given, can differ."""
         both = self._tables if region is None else [self._under(conditions, region) for conditions in self._both]
-        return any(_accuse(tables, group) for group in groups for tables in both)
+        return any(tables.rule_on(group).verdict not in _SAFE for group in groups for tables in both)
 
     def suspects(self, region: Region, groups: Iterable[CallGroup]) -> list[CallGroup]:
         """The region's calls by which two runs of it can differ, under the current settings."""
         tables = self._under(self._both[0], region)
-        return [group for group in groups if _accuse(tables, group)]
+        return [group for group in groups if tables.rule_on(group).verdict not in _SAFE]
 
     def _under(self, conditions: dict[str, Value], region: Region | None = None) -> TargetTables:
         compiled = None
@@ -74,10 +74,6 @@ class RiskyCall:
         return TargetTables(
             load_tables(), Backend.RECORDED, self._torch, conditions, is_rocm=self._is_rocm, compiled=compiled
         )
-
-
-def _accuse(tables: TargetTables, group: CallGroup) -> bool:
-    return tables.rule_on(group).verdict not in _SAFE
 
 
 _OP = re.compile(r"\btorch\.ops\.([\w.]+)")

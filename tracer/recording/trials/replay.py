@@ -109,7 +109,6 @@ def _has_effects(func: Any) -> bool:
 _Base = torch._C.TensorBase
 _storage_of: Any = _Base.untyped_storage
 _set: Any = _Base.set_
-_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) if hasattr(torch.nn, "Buffer") else (torch.Tensor,)
 
 
 class CannotCopyError(Exception):
@@ -157,7 +156,9 @@ class Copies:
             # Only where the tensor is all of its storage: what lies around it is nobody's to change.
             if identity in self._overwritten and tensor.numel() * tensor.element_size() == storage.nbytes():
                 storage.fill_(byte)
-            return _laid_on(storage, tensor)
+            laid = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+            _set(laid, storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+            return laid
 
         if not clones:
             return self._args, dict(self._kwargs)
@@ -165,20 +166,11 @@ class Copies:
         return args, kwargs
 
 
-def _laid_on(storage: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor on ``storage`` with the offset, sizes and strides of ``tensor``."""
-    laid = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-    _set(laid, storage, tensor.storage_offset(), tensor.shape, tensor.stride())
-    return laid
-
-
 def can_be_rebuilt(tensor: Any) -> bool:
     """Whether a storage, an offset, sizes and strides describe the tensor completely."""
-    if type(tensor) not in _PLAIN and seams.dispatches_itself(type(tensor)):
+    if not seams.is_dense(tensor) or tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
         return False
-    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested or tensor.device.type == "meta":
-        return False
-    return not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor()) and bool(seams.storage_id(tensor))
+    return bool(seams.storage_id(tensor))
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:

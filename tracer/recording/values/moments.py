@@ -88,8 +88,7 @@ def _holds_nan(state: Any) -> bool:
     """Whether a number or any element is NaN; the minimum is NaN if any element is."""
     if not isinstance(state, _Tensor):
         return isinstance(state, float) and state != state
-    is_plain = state.layout is torch.strided and state.is_floating_point() and not state.is_meta and state.numel() > 0
-    if not is_plain or seams.dispatches_itself(type(state)):
+    if not seams.is_dense(state) or not state.is_floating_point() or not state.numel():
         return False
     with suppress(NotImplementedError, RuntimeError), seams.without_modes(), seams.without_torch_function():
         return bool(state.detach().amin().isnan())
