@@ -294,6 +294,11 @@ WAYS = {
         "op(sorted(entry.name for entry in os.scandir()))\n",
         5,
     ),
+    "what is listed beside a file that is gone": (
+        "name = os.urandom(5).hex()\nopen(name, 'w').close()\nos.remove(name)\n"
+        "open('only' if K else 'other', 'w').close()\nop(sorted(os.listdir()))\n",
+        9,
+    ),
     "what is listed beside a file of a fixed name": (
         "open('fixed', 'w').close()\nopen('only' if K else 'other', 'w').close()\nx = 1\nop(sorted(os.listdir()))\n",
         8,
@@ -553,19 +558,32 @@ def test_what_raises_in_one_run_is_held_where_its_function_ends(tmp_path: Path) 
     assert not {"program.py:12", "program.py:8"} & found.keys()
 
 
-@pytest.mark.parametrize(("used", "lines"), [("os.urandom(3)", [6]), ("drawing_at_import.chosen.pop()", [6, 5])])
+#: Draws as it is imported.
+LIBRARY = """\
+import os, random
+chosen = [random.random()]
+class Box:
+    def get(self):
+        return os.urandom(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "lines"), [("os.urandom(3)", [7]), ("drawing_at_import.chosen.pop()", [7, 5]), ("box.get()", [7])]
+)
 def test_what_a_library_draws_while_it_is_imported_is_named_only_where_nothing_else_is(
     tmp_path: Path, used: str, lines: list[int]
 ) -> None:
     packages = tmp_path / "site-packages"
     packages.mkdir()
-    (packages / "drawing_at_import.py").write_text("import random\nchosen = [random.random()]\n", encoding="utf-8")
+    (packages / "drawing_at_import.py").write_text(LIBRARY, encoding="utf-8")
     source = """\
         import os, random, sys
         CALLS = []
         sys.path.insert(0, PATH)
         sys.modules.pop("drawing_at_import", None)
         import drawing_at_import
+        box = drawing_at_import.Box()
         x = USED
         CALLS.append(x)
         """
@@ -599,6 +617,13 @@ def test_a_set_that_a_dictionary_gives_is_one(tmp_path: Path, kept: str, row: st
     text = next(record.text for record in records if isinstance(record, Text) and record.line == 5)
     found = source_of(text.calls)
     assert (None if found is None else found.id) == row
+
+
+@pytest.mark.parametrize(("workers", "row"), [(0, None), (2, "loader-workers")])
+def test_a_loader_without_workers_waits_for_nobody(tmp_path: Path, workers: int, row: str | None) -> None:
+    source = f"import torch.utils.data as data\nloader = data.DataLoader([1], num_workers={workers})\nx = loader\n"
+    text = next(each.text for each in traced(tmp_path, source) if isinstance(each, Text) and each.line == 3)
+    assert getattr(source_of(text.calls), "id", None) == row
 
 
 def test_a_query_that_several_lines_go_through_is_named_once_and_each_is_held(tmp_path: Path) -> None:

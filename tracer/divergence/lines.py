@@ -327,6 +327,8 @@ class _Comparison:
         """Roots that draw, and by which a name was seen to differ at once."""
         self.imports: Origins = _NOTHING
         """Roots that import what draws."""
+        self.imported: dict[str, LineRoot] = {}
+        """These by the names that they bind."""
         self.makers: Origins = _NOTHING
         """Lines of a known kind that made something of which nothing is seen."""
         self.arguments: dict[LineRoot, str] = {}
@@ -487,7 +489,8 @@ class _Comparison:
             return
         drawn = self._generators(frame, row.changed, other.changed, text, frame, line)
         if IMPORTS in text.calls:
-            unseen |= {root for root in self.imports if root.location == f"{frame.code.file}:{line}"}
+            own = (root for root in self.imports if root.location == f"{frame.code.file}:{line}")
+            self.imported |= {name: root for root in own for name in text.stores}
         made = {name for name in row.changed if name not in frame.state and row.changed[name].startswith(OWN)}
         frame.state.update(_values(row.changed))
         pair.state.update(_values(other.changed))
@@ -897,7 +900,8 @@ class _Comparison:
     ) -> Origins:
         root = self._named(kind, frame, line, generator)
         if root not in self.roots:
-            self.follows[root] = unseen - {root}
+            roots = {path.partition(".")[0] for path in self.one.statement(frame, line).reads}
+            self.follows[root] = unseen.union(self.imported[name] for name in roots & {*self.imported}) - {root}
             read = (self._found(frame, path) for path in self.one.statement(frame, line).reads)
             states = [(name, scope.state.get(name, ""), scope.made) for scope, names in read for name in names]
             made = (f"`{name}` ({at[name]})" for name, digest, at in states if digest == NO_DIGEST and name in at)
@@ -964,8 +968,7 @@ class _Comparison:
         is_explained = self._is_explained(root)
         if not self.follows.get(root) and not is_explained:
             before = (each for each, place in self.roots.items() if place < self.roots[root])
-            hidden = self.hidden - self.imports
-            known = [each for each in before if each in hidden and self._is_explained(each)]
+            known = [each for each in before if each in self.hidden and self._is_explained(each)]
             earlier = frozenset(known) - visited
             is_explained = len(known) != 1
         visited |= {root, *earlier}

@@ -229,6 +229,8 @@ def _names_of(path: list[str], frame: FrameType, *, iterates: bool) -> Iterator[
     elif issubclass(kind, type):
         yield qualified(value)
     elif not issubclass(kind, ModuleType) and len(path) == 1 and kind.__module__ != "builtins":
+        if (attributes_of(value) or {}).get("num_workers") == 0:  # a loader that waits for nobody
+            return
         yield f"{qualified(kind)} object"
 
 

@@ -216,7 +216,8 @@ class LineRecording:
     def lists(self, folder: str) -> None:
         """A folder is listed. Names in it that this run made come from where they were made."""
         made = self._written_at.get(os.path.abspath(folder), {})
-        self.thread.files.update((path, (at, 0)) for path, at in islice(reversed(made.items()), _LISTED))
+        latest = islice(reversed(made.items()), _LISTED)
+        self.thread.files.update((path, (at, 0)) for path, at in latest if os.path.lexists(path))
 
     def write(self, row: LineRecord) -> None:
         """Write one row at once."""
