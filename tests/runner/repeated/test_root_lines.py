@@ -25,7 +25,7 @@ from tracer.report.files.compared import repeated_json
 from tracer.report.sections.root_lines import proof_of
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, _by_proof, _ends_early, _held, with_allocations
+from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, _by_proof, _ends_early, _Holding, with_allocations
 from tracer.runner.script import Task
 
 #: By name: a script whose runs diverge, the line that does it, its row in the table of sources, and whether it is
@@ -332,7 +332,7 @@ def test_a_line_is_held_further_on_its_way_where_a_run_cannot_go_on_with_what_it
 ) -> None:
     """What is proven there is proven of every line that leads there; what a run gives by itself is tried again."""
     laboratory = _Laboratory(tmp_path, outcomes)
-    found = _held(laboratory, [PORT, OTHER], (), lambda: tmp_path, 0, ())
+    found = _Holding(laboratory, [PORT, OTHER], (), tmp_path, 0, ()).held()
     assert [("+".join(each.lines), each.at, each.agrees) for each in found] == held
     assert not any(outcomes.values())
     assert laboratory.left >= 0

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, FunctionType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tracer.recording.lines.variable_digests import (
     CODE,
@@ -30,7 +30,10 @@ from tracer.recording.lines.variable_digests import (
     slots_of,
 )
 from tracer.recording.options import LineOptions
-from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, RESULT, RETURNED, LineText, is_named
+from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, RESULT, RETURNED, is_named
+
+if TYPE_CHECKING:
+    from tracer.recording.lines.recording import Executed
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
 _MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8
@@ -81,45 +84,23 @@ class HeldLines:
         """Return whether the line ``at`` is one of these."""
         return at in self._lines
 
-    def after(
-        self,
-        frame: FrameType,
-        at: str,
-        place: str,
-        executor: tuple[str, str],
-        changed: Sequence[str],
-        text: LineText,
-        calls: tuple[int, int],
-        returned: Any = None,
-    ) -> bool:
-        """The held line ``at`` was executed in the process ``place``; return whether values were given.
+    def after(self, line: Executed, changed: Sequence[str], calls: tuple[int, int]) -> bool:
+        """A held line was executed, and ``changed`` names; return whether values were given.
 
-        ``executor``: the thread, and what its task was given.
-
-        ``text``: what its statement does. ``calls``: the index of the first call that it made, and of the next one.
+        ``calls``: the index of the first call that it made, and of the next one.
         """
-        key = (
-            f"{digest_text(at)}{place}{digest_text(frame.f_code.co_name)[:4]}"  # a comprehension has a frame of its own
-        )
-        count = self._counts[key] = self._counts.get(key, 0) + 1
+        count = self._counts[line.key] = self._counts.get(line.key, 0) + 1
         if count > _MOST:
-            self._note(at, "it is executed more often than values are kept")
+            self._note(line.at, "it is executed more often than values are kept")
             return False
         if not self.gives:
-            return self._keep(frame, at, key, executor, changed, text, returned)
-        self._write(f"{digest_text(at)}{_CALLS}", f"{calls[0]} {calls[1]}")
-        return self._give(frame, at, key, executor, text, returned)
+            self._keep(line, changed)
+            return False
+        self._write(f"{digest_text(line.at)}{_CALLS}", f"{calls[0]} {calls[1]}")
+        return self._give(line)
 
-    def _keep(
-        self,
-        frame: FrameType,
-        at: str,
-        key: str,
-        executor: tuple[str, str],
-        changed: Sequence[str],
-        text: LineText,
-        returned: Any,
-    ) -> bool:
+    def _keep(self, line: Executed, changed: Sequence[str]) -> None:
+        frame, at, text, returned, key = line.frame, line.at, line.text, line.returned, line.key
         kept: dict[str, Any] = {_NEXT: frame.f_lineno} if at in self._branches else {}
         named = [path for path in changed if is_named(path, text)]
         if ITERATES in text.calls:  # which of several objects a loop takes, and not what that holds
@@ -153,41 +134,39 @@ class HeldLines:
                 )
             except Exception:  # a failure of the recorder must not reach the program
                 self._note(at, "is such that no copy can be kept", path)
-        data = _dumped((executor, kept))
+        data = _dumped((line.executor, kept))
         self._left -= len(data)
         if self._left < 0:
             self._note(at, "its values are too large to be kept")
-            return False
+            return
         if key not in self._files:
             data = self._skipped.pop(key, b"") + data
             if not kept:  # a line that gives nothing has no file
                 self._skipped[key] = data
-                return False
+                return
             self._files[key] = open(self._folder / key, "ab", buffering=0)  # noqa: SIM115  (until the run ends)
         self._files[key].write(data)
-        return False
 
-    def _taken(self, at: str, key: str, executor: tuple[str, str]) -> dict[str, Any]:
+    def _taken(self, line: Executed) -> dict[str, Any]:
         """What the next execution by the same thread gave, of the same task; or of that task, or by that thread."""
-        if key not in self._given:
-            kept = self._given[key] = []
-            with suppress(OSError, EOFError, ValueError), open(self._folder / key, "rb") as stream:
+        if line.key not in self._given:
+            kept = self._given[line.key] = []
+            with suppress(OSError, EOFError, ValueError), open(self._folder / line.key, "rb") as stream:
                 while True:
                     kept.append(marshal.load(stream))
-        left, (thread, task) = self._given[key], executor
+        left, (thread, task) = self._given[line.key], line.executor
         for of in ((thread, task), (None, task or None), (thread, None)):
             for place, (by, forms) in enumerate(left):
                 if all(mine in (None, theirs) for mine, theirs in zip(of, by, strict=True)) and of != (None, None):
                     del left[place]
                     return forms
         if thread and left:
-            self._note(at, "is executed by other threads")
+            self._note(line.at, "is executed by other threads")
         return {}
 
-    def _give(
-        self, frame: FrameType, at: str, key: str, executor: tuple[str, str], text: LineText, returned: Any
-    ) -> bool:
-        forms = self._taken(at, key, executor)
+    def _give(self, line: Executed) -> bool:
+        frame, at, text, returned = line.frame, line.at, line.text, line.returned
+        forms = self._taken(line)
         for path, form in forms.items():
             try:
                 if not self._has_other(frame, path, form, returned):  # a dict that is iterated must stay as it is

@@ -20,7 +20,7 @@ from itertools import count, islice, repeat
 from operator import length_hint
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.plain import say
 from tracer.recording.lines.code_lines import attributes_in, lines_of, resolved
@@ -367,6 +367,24 @@ class LineRecording:
         return changed
 
 
+class Executed(NamedTuple):
+    """An execution of a line that is held."""
+
+    frame: FrameType
+    at: str
+    process: str
+    executor: tuple[str, str]
+    """The thread, and what its task was given."""
+    text: LineText
+    """What its statement does."""
+    returned: Any
+
+    @property
+    def key(self) -> str:
+        """The file of its values: a comprehension has a frame of its own."""
+        return f"{digest_text(self.at)}{self.process}-{digest_text(self.frame.f_code.co_name)[:4]}"
+
+
 class _FollowedFrame:
     """One call of a function of the program's. It holds digests, and no value."""
 
@@ -494,12 +512,12 @@ class _FollowedFrame:
         recording, held = self.recording, self.recording.held
         if held is None or line not in self.code.held or (returns and _is_suspended(frame)):
             return False
-        place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-"
+        process = f"{recording.path.name.partition('.child-')[2]}{recording._role}"
         met, number = recording._texts, self.code.number  # with what may be called
         texts = {at: met[number, at].text if (number, at) in met else text for at, text in self.code.texts.items()}
-        text, calls = whole_statement(texts.get(line, _NO_TEXT), texts.values()), (self.call, recording.place())
-        at = self.code.location(line)
-        are_given = held.after(frame, at, place, self._executor(frame), names, text, calls, value)
+        text, at = whole_statement(texts.get(line, _NO_TEXT), texts.values()), self.code.location(line)
+        executed = Executed(frame, at, process, self._executor(frame), text, value)
+        are_given = held.after(executed, names, (self.call, recording.place()))
         if are_given and not returns and line:
             self.line = frame.f_lineno
         return are_given

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
@@ -164,7 +164,8 @@ def find_lines(
         compared, again = found
         last = again.roots[0].step if again.roots else None
     reaching = [source for source in compared.sources if source.reaches]
-    held = _held(laboratory, reaching, compared.first, folder, last, {root.key for root in divergence.roots})
+    keys = {root.key for root in divergence.roots}
+    held = _Holding(laboratory, reaching, compared.first, folder(), last, keys).held()
     sources = _by_proof(compared.sources, held)
     drilled = _drilled(laboratory, sources[0], last) if reaching else None
     if drilled is None:
@@ -301,93 +302,99 @@ class _Try(NamedTuple):
     at: str = ""
 
 
-def _held(
-    laboratory: LineRuns,
-    sources: Sequence[LineSource],
-    first: Collection[str],
-    folder: Callable[[], Path],
-    last: int | None,
-    keys: Collection[tuple[str, ...]],
-) -> tuple[HeldLine, ...]:
-    """Hold the roots, one at a time and then all together, as far as runs are left.
+class _Holding:
+    """Holds roots in further runs: one at a time and then all together, as far as runs are left.
 
     ``first``: the locations of those that reach the first call that differs, which others explain only by luck.
     ``keys`` identify the roots among the calls, which must agree also where what a shorter run leaves does not show it.
     """
-    ways = {source.location: _ways(source, sources) for source in sources}
-    places = tuple(dict.fromkeys(place for way in ways.values() for place in way))[:_MOST_PLACES]
-    shown: list[HeldLine] = [
-        HeldLine(lines=(at,), agrees=False, problem="it gives no value that could be held")
-        for at, way in ways.items()
-        if not way
-    ]
-    if not places or laboratory.left < 2:
-        return tuple(shown)
-    branches = tuple(
-        source.held_at if source.kind is LineKind.LINE else source.location
-        for source in sources
-        if source.kind is not LineKind.LINE or source.held_at != source.location
-    )
-    kept = folder()
-    base = laboratory.follow("kept", LineOptions(held=places, branches=branches, folder=str(kept)), last, anew=True)
-    if base is None:
-        return tuple(shown)
-    came = max(each.values.step_of(len(each.values) - 1) for each in base.family.values())
-    if last is not None and came < last - 1:
-        slow = f"the run whose values were kept ended in step {came}, before the others diverge"
-        return (*shown, *(HeldLine(lines=(at,), agrees=False, problem=slow) for at, way in ways.items() if way))
-    names = {source.location: source.names for source in sources}
-    names |= {source.held_at: source.names for source in sources if source.held_at.endswith(ARGUMENTS)}
-    wholes = {source.location for source in sources if source.held_at == source.location and not source.is_threads}
-    problems = {place: problem_of(kept, place, names.get(place, ())) for place in places}
-    free = [place for place in places if not problems[place]]
-    roots: dict[str, list[str]] = {}
-    for at, way in ways.items():
-        if place := next((place for place in way if place in free), ""):
-            roots.setdefault(place, []).append(at)
-        elif way:
-            shown.append(HeldLine(lines=(at,), agrees=False, problem=problems[way[0]]))
-    can = list(roots)
-    alone = [place for place in can if not first or not set(roots[place]).isdisjoint(first)]
 
-    def rest_of(named: Sequence[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(place for at in named for place in ways[at]))
+    def __init__(
+        self,
+        laboratory: LineRuns,
+        sources: Sequence[LineSource],
+        first: Collection[str],
+        kept: Path,
+        last: int | None,
+        keys: Collection[tuple[str, ...]],
+    ) -> None:
+        self._laboratory, self._sources, self._first = laboratory, sources, first
+        self._kept, self._last, self._keys = kept, last, keys
+        self._ways = {source.location: _ways(source, sources) for source in sources}
+        self._free: list[str] = []
+        """Places of whose values a copy was kept."""
+        self._shown: list[HeldLine] = []
+        self._made = self._instead = 0
 
-    def with_draws(held: Sequence[str]) -> tuple[str, ...]:  # a draw, and who takes its number
-        return tuple(dict.fromkeys((*held, *(at for place in held for at in roots[place] if at in free))))
+    def held(self) -> tuple[HeldLine, ...]:
+        """What holding the roots showed."""
+        self._show((at for at, way in self._ways.items() if not way), "it gives no value that could be held")
+        base = self._base()
+        tries = [] if base is None else self._tries()
+        may_be_luck = base is not None and self._laboratory.meets(base.family, self._last)
+        while tries and self._laboratory.left and not any(held.agrees for held in self._shown):
+            assert base is not None
+            tries[:0] = self._try(tries.pop(0), base.family, may_be_luck)
+        return tuple(self._shown)
 
-    tries = [
-        _Try(tuple(roots[place]), with_draws((place,)), rest_of(roots[place]), "" if place in roots[place] else place)
-        for place in alone[:_MOST_ALONE]
-    ]
-    if len(can) > 1 and alone:
-        tries.append(_Try(tuple(at for place in can for at in roots[place]), with_draws(can)))
-    may_be_luck = laboratory.meets(base.family, last)
-    made = instead = 0
-    while tries and laboratory.left and not any(held.agrees for held in shown):
-        named, lines, rest, held_at = tries.pop(0)
-        given = LineOptions(held=lines, branches=branches, folder=str(kept), gives=True)
+    def _show(self, locations: Iterable[str], problem: str) -> None:
+        self._shown += [HeldLine(lines=(at,), agrees=False, problem=problem) for at in locations]
+
+    def _base(self) -> LineRun | None:
+        """The run that keeps what the roots gave; ``None`` if it shows nothing."""
+        places = tuple(dict.fromkeys(place for way in self._ways.values() for place in way))[:_MOST_PLACES]
+        if not places or self._laboratory.left < 2:
+            return None
+        branches = tuple(
+            source.held_at if source.kind is LineKind.LINE else source.location
+            for source in self._sources
+            if source.kind is not LineKind.LINE or source.held_at != source.location
+        )
+        self._lines = LineOptions(held=places, branches=branches, folder=str(self._kept))
+        base = self._laboratory.follow("kept", self._lines, self._last, anew=True)
+        came = 0 if base is None else max(run.values.step_of(len(run.values) - 1) for run in base.family.values())
+        if base is not None and self._last is not None and came < self._last - 1:
+            slow = f"the run whose values were kept ended in step {came}, before the others diverge"
+            self._show((at for at, way in self._ways.items() if way), slow)
+            return None
+        return base
+
+    def _tries(self) -> list[_Try]:
+        """Those of which a copy was kept: each alone, then all."""
+        names = {source.location: source.names for source in self._sources}
+        names |= {source.held_at: source.names for source in self._sources if source.held_at.endswith(ARGUMENTS)}
+        problems = {place: problem_of(self._kept, place, names.get(place, ())) for place in self._lines.held}
+        self._free = [place for place in problems if not problems[place]]
+        roots: dict[str, list[str]] = {}
+        for at, way in self._ways.items():
+            if place := next((place for place in way if place in self._free), ""):
+                roots.setdefault(place, []).append(at)
+            elif way:
+                self._show([at], problems[way[0]])
+        alone = [place for place in roots if not self._first or not set(roots[place]).isdisjoint(self._first)]
+
+        def tried(places: Sequence[str], way: Sequence[str] = (), at: str = "") -> _Try:
+            named = tuple(at for place in places for at in roots[place])  # a draw, and who takes its number
+            return _Try(named, tuple(dict.fromkeys((*places, *(at for at in named if at in self._free)))), way, at)
+
+        tries = [
+            tried(
+                [place],
+                tuple(dict.fromkeys(other for at in roots[place] for other in self._ways[at])),
+                "" if place in roots[place] else place,
+            )
+            for place in alone[:_MOST_ALONE]
+        ]
+        return [*tries, tried([*roots])] if len(roots) > 1 and alone else tries
+
+    def _try(self, tried: _Try, base: Family, may_be_luck: bool) -> list[_Try]:
+        """Hold lines, again where chance may play a part; return where to hold them instead, if that shows nothing."""
+        lines = tried.lines
         agrees, problem, runs, is_new = True, "", 0, False
-        while agrees and laboratory.left and (runs <= may_be_luck or (not is_new and runs < _MOST_OF_THE_SAME)):
-            made, runs = made + 1, runs + 1
-            run = laboratory.follow(f"given-{made}", given, last)
-            if run is None:
-                agrees, problem = False, _FAILED
-                continue
-            divergence = laboratory.compare(base.family, run.family)
-            inside = [calls for place in lines for calls in calls_inside(kept, place)]
-            every = (*divergence.roots, *(root for root in divergence.without_effect if root.key in keys))
-            outside = [root for root in every if not any(root.call in calls for calls in inside)]
-            left = [root for root in outside if last is None or root.step <= last]
-            goes_on = len(left) < len(outside)  # one of the two was not ended after that step: it has an end of its own
-            agrees = not left and (goes_on or not any(end.kind in OF_TRAINING for end in divergence.ends))
-            is_new = any(gave_others(kept, place) for place in lines)
-            if not agrees:
-                problem = next(filter(None, (problem_of(kept, place) for place in lines)), "")
-            elif problem := _ends_early(divergence, base.family, run.family, math.inf if last is None else last):
-                agrees = False
-            elif inside and max(calls.stop for calls in inside) >= divergence.calls[1]:
-                agrees, problem = False, "no call comes after it"
+        while agrees and self._laboratory.left and (runs <= may_be_luck or (not is_new and runs < _MOST_OF_THE_SAME)):
+            agrees, problem = self._agrees(lines, base)
+            runs, is_new = runs + 1, any(gave_others(self._kept, place) for place in lines)
+        wholes = {each.location for each in self._sources if each.held_at == each.location and not each.is_threads}
         is_refuted = not agrees and not problem and is_new and wholes.issuperset(lines)
         is_to_go_on = not agrees and not is_refuted
         if not problem and not is_new:
@@ -396,17 +403,36 @@ def _held(
             agrees, problem = False, "runs in which nothing is held agree at times too, and no run was left"
         elif not agrees and not problem and not is_refuted:
             problem = "not all that it gives could be given"
-        passed = rest.index(lines[0]) if problem == _FAILED and lines[0] in rest else -1
-        others = [place for place in rest[passed + 1 :] if place in free and place not in lines]
-        if is_to_go_on and others and laboratory.left and instead < _MOST_INSTEAD:
-            instead += 1
+        passed = tried.way.index(lines[0]) if problem == _FAILED and lines[0] in tried.way else -1
+        others = [place for place in tried.way[passed + 1 :] if place in self._free and place not in lines]
+        if is_to_go_on and others and self._laboratory.left and self._instead < _MOST_INSTEAD:
+            self._instead += 1
             there = others[len(others) // 2]  # what is proven there is so of all that leads there
-            leading = (each.location for each in sources if there in each.path)
-            tries.insert(0, _Try(tuple(dict.fromkeys((named[0], *leading))), (there,), others, there))
-        else:
-            place = held_at.removesuffix(ARGUMENTS)
-            shown.append(HeldLine(lines=named, agrees=agrees, runs=runs, problem=problem, at=place))
-    return tuple(shown)
+            leading = (each.location for each in self._sources if there in each.path)
+            return [_Try(tuple(dict.fromkeys((tried.roots[0], *leading))), (there,), others, there)]
+        at = tried.at.removesuffix(ARGUMENTS)
+        self._shown.append(HeldLine(lines=tried.roots, agrees=agrees, runs=runs, problem=problem, at=at))
+        return []
+
+    def _agrees(self, lines: tuple[str, ...], base: Family) -> tuple[bool, str]:
+        """Return whether a run that is given what ``lines`` gave agrees with ``base``, and why it shows nothing."""
+        self._made += 1
+        given = msgspec.structs.replace(self._lines, held=lines, gives=True)
+        run = self._laboratory.follow(f"given-{self._made}", given, self._last)
+        if run is None:
+            return False, _FAILED
+        divergence, until = self._laboratory.compare(base, run.family), math.inf if self._last is None else self._last
+        inside = [calls for place in lines for calls in calls_inside(self._kept, place)]
+        every = (*divergence.roots, *(root for root in divergence.without_effect if root.key in self._keys))
+        outside = [root for root in every if not any(root.call in calls for calls in inside)]
+        left = [root for root in outside if root.step <= until]
+        goes_on = len(left) < len(outside)  # one of the two was not ended after that step: it has an end of its own
+        if left or (not goes_on and any(end.kind in OF_TRAINING for end in divergence.ends)):
+            return False, next(filter(None, (problem_of(self._kept, place) for place in lines)), "")
+        problem = _ends_early(divergence, base, run.family, until)
+        if not problem and inside and max(calls.stop for calls in inside) >= divergence.calls[1]:
+            problem = "no call comes after it"
+        return not problem, problem
 
 
 def _ends_early(divergence: Divergence, base: Family, run: Family, until: float) -> str:
