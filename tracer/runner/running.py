@@ -168,7 +168,6 @@ def run_script(
         running = False
         try:
             script = prepare(task.target, task.args, as_module=task.as_module)
-            sys.modules["__main__"] = script.main
             running = True
             recording.forget_earlier()
             recording.begin_lines()

@@ -40,7 +40,7 @@ class Script(msgspec.Struct, frozen=True):
 
 
 def prepare(target: str, args: Sequence[str], *, as_module: bool) -> Script:
-    """Set ``sys.argv`` and ``sys.path[0]`` for ``target`` and return the program.
+    """Set ``sys.argv``, ``sys.path[0]`` and ``__main__`` for ``target`` and return the program.
 
     ``target`` is a file, a folder or zip file with a ``__main__.py``, or, ``as_module``, a module's name.
     Raises ``UsageError`` where Python would find nothing to run. Finding a module imports its parent
@@ -138,6 +138,7 @@ def _script(target: str, code: CodeType | None, loader: Any, file: str | None, c
         main.__file__ = file
     if sys.version_info < (3, 15):
         vars(main)["__cached__"] = cached
+    sys.modules["__main__"] = main
     return Script(code, main)
 
 

@@ -45,12 +45,7 @@ def main() -> int:
     try:
         if order.is_plain:
             script = prepare(order.task.target, order.task.args, as_module=order.task.as_module)
-            sys.modules["__main__"] = script.main
-            try:
-                exec(script.code, vars(script.main))
-            finally:
-                assert left is not None
-                list(left.states())
+            exec(script.code, vars(script.main))
             return 0
         return run_script(
             order.task,
@@ -65,6 +60,8 @@ def main() -> int:
         say(f"tracer: error: {problem}")
         return COULD_NOT_BEGIN
     finally:
+        if left is not None and order.is_plain:
+            list(left.states())
         if left is not None and order.scratch and (left.left.lines or left.left.files):
             Path(order.scratch, f"{Path(order.output).stem}.left").write_bytes(msgspec.json.encode(left.left))
 

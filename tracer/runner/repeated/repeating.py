@@ -156,6 +156,13 @@ class _Series:
         self.ended_by = ""
         """The signal that ended the series early: ``ended by SIGTERM``."""
 
+    def answer(self, snapshot: Snapshot | None) -> None:
+        """Make the runs that are asked for, and those that find out why they diverge."""
+        self.go()
+        self.find_lines(snapshot)
+        self.replay()
+        self.hold(snapshot)
+
     def go(self) -> None:
         """Make every run and compare it with the first, until a signal asks this process to end.
 
@@ -443,9 +450,11 @@ class _Series:
         self.runs.append(run)
         return run
 
-    def _order(self, output: Path, **fields: Any) -> Order:
-        """The order of a run of this series."""
+    def _order(self, output: Path, folder: Path | None = None, **fields: Any) -> Order:
+        """The order of a run of this series, which works in ``folder`` if one is given."""
         every = {"task": self.asked.task, "children": self.children, "settings": self.sets}
+        if folder is not None:
+            every |= {"task": within(self.asked.task, folder), "temporary": str(temporary_of(folder))}
         return Order(**{**every, "output": str(output), "scratch": str(self.scratch), **fields})
 
     def _further(
@@ -539,16 +548,11 @@ class _Series:
         )
 
 
-class _LineRuns:
-    """Runs of a series in which lines are followed: in a copy of the folder as found, if runs change it.
+class _Copies:
+    """Further runs of a series, which work in copies of the folder as run 1 found it, if runs change that."""
 
-    Each second run works in the copy that the first one of the two has left, as run 2 did.
-    """
-
-    def __init__(self, series: _Series, snapshot: Snapshot | None, last_step: int | None = None) -> None:
+    def __init__(self, series: _Series, snapshot: Snapshot | None) -> None:
         self._series = series
-        self._last_step = last_step
-        """The step that ends every run, where ranks have agreed on one."""
         self._snapshot = None if snapshot is None or snapshot.why_not_copied() else snapshot
         self._folder: Path | None = None
 
@@ -556,6 +560,21 @@ class _LineRuns:
     def left(self) -> int:
         """Runs that may still be made."""
         return self._series.left
+
+    def _folder_of(self, *, anew: bool) -> Path | None:
+        """A fresh copy, or the one that the last run has left, as run 2 found it."""
+        if self._snapshot is not None and (anew or self._folder is None):
+            self._folder = self._snapshot.copy()
+        return self._folder
+
+
+class _LineRuns(_Copies):
+    """Runs in which lines are followed."""
+
+    def __init__(self, series: _Series, snapshot: Snapshot | None, last_step: int | None = None) -> None:
+        super().__init__(series, snapshot)
+        self._last_step = last_step
+        """The step that ends every run, where ranks have agreed on one."""
 
     def values_folder(self) -> Path:
         """A folder of the job's own for the values of lines."""
@@ -565,19 +584,19 @@ class _LineRuns:
 
     def follow(self, name: str, lines: LineOptions, last_step: int | None, *, anew: bool = False) -> LineRun | None:
         """Make a run whose lines are followed, up to the end of ``last_step``."""
-        series = self._series
-        if self._snapshot is not None and anew:
-            self._folder = self._snapshot.copy()
-            last_step = None if lines.held else last_step  # those that are given its values find what it leaves
-        folder = self._folder
+        series, folder = self._series, self._folder_of(anew=anew)
+        if folder is not None and anew and lines.held:  # those that are given its values find what it leaves
+            last_step = None
         last_step = last_step if self._last_step is None else self._last_step
         output = series._output(f"{series.prefix}{name}")
-        task = series.asked.task if folder is None else within(series.asked.task, folder)
+        order = series._order(output, folder, number=series.started, lines=lines)
         if last_step is not None and not series.asked.whole:
-            stop = last_step + 1 if task.steps.stop is None else min(task.steps.stop, last_step + 1)
-            task = msgspec.structs.replace(task, steps=StepRange(task.steps.start, stop), exit_after_steps=True)
-        temporary = str(temporary_of(folder)) if folder is not None else ""
-        order = series._order(output, task=task, number=series.started, temporary=temporary, lines=lines)
+            steps = order.task.steps
+            stop = last_step + 1 if steps.stop is None else min(steps.stop, last_step + 1)
+            order = msgspec.structs.replace(
+                order,
+                task=msgspec.structs.replace(order.task, steps=StepRange(steps.start, stop), exit_after_steps=True),
+            )
         say(f"tracer: {name}")
         code, stopped = series._further(order, folder=folder)
         if lines.gives and series.has_failed(code):
@@ -606,18 +625,12 @@ class _LineRuns:
         return may
 
 
-class _HeldRuns:
-    """The ``Laboratory`` of a series: each run is a process of its own.
-
-    If a run changes the working directory, these runs work in copies of it. A run with the folder held gets a fresh
-    copy; the others share a used one, as the second run started in what the first had left.
-    """
+class _HeldRuns(_Copies):
+    """Runs in which circumstances are held: with the folder held, each gets a fresh copy."""
 
     def __init__(self, series: _Series, comparing: Comparing, snapshot: Snapshot | None) -> None:
-        self._series, self._comparing = series, comparing
-        self.compare = comparing.compare
-        self._snapshot = None if snapshot is None or snapshot.why_not_copied() else snapshot
-        self._used: Path | None = None
+        super().__init__(series, snapshot)
+        self._comparing, self.compare = comparing, comparing.compare
         self._count = 0
         self._limit = 3 * series.longest + _PATIENCE
 
@@ -631,16 +644,10 @@ class _HeldRuns:
         self._count += 1
         circumstances = in_order(held)
         output = series._output(f"{series.held_prefix}{self._count}")
-        folder = self._folder(held)
+        folder = self._folder_of(anew=Circumstance.FOLDER in held)
         say(f"tracer: held {self._count} ({', '.join(circumstances) or 'nothing'})")
-        order = series._order(
-            output,
-            task=series.asked.task if folder is None else within(series.asked.task, folder),
-            held=circumstances,
-            planned=series._planned() if Circumstance.SETTINGS in held else {},
-            number=len(series.runs),
-            temporary=str(temporary_of(folder)) if folder is not None else "",
-        )
+        planned = series._planned() if Circumstance.SETTINGS in held else {}
+        order = series._order(output, folder, held=circumstances, planned=planned, number=len(series.runs))
         changes = [circumstance.held for circumstance in circumstances if circumstance.held is not None]
         code, stopped = series._further(order, changes, folder, time.monotonic() + self._limit)
         if series.ended_by:
@@ -657,17 +664,6 @@ class _HeldRuns:
         if self._series.has_failed(run.code):
             return f"the script ends with exit code {run.code} then"
         return "nothing was recorded" if family is None else self._comparing.other_calls(family)
-
-    def _folder(self, held: Holds) -> Path | None:
-        if self._snapshot is None:
-            return None
-        if Circumstance.FOLDER in held:
-            folder = self._snapshot.copy()
-            self._used = self._used or folder
-            return folder
-        if self._used is None:
-            self._used = self._snapshot.copy()
-        return self._used
 
 
 def _is_not_replayed(root: Root) -> bool:
@@ -695,10 +691,7 @@ def repeat_script(asked: Asked) -> Result:
         snapshot = Snapshot(Path.cwd(), asked.folder, scratch) if can_hold else None
         if asked.settings != PLANNED:
             series = _Series(asked, scratch, "run-", NAMED[asked.settings])
-            series.go()
-            series.find_lines(snapshot)
-            series.replay()
-            series.hold(snapshot)
+            series.answer(snapshot)
             return Result(repeated=series.result(asked.settings), report=lambda: series.report)
         plain = _Series(msgspec.structs.replace(asked, arms=()), scratch, "run-", {})
         plain.go()
@@ -710,10 +703,7 @@ def repeat_script(asked: Asked) -> Result:
         sets = plain.report.planned_settings
         series = _Series(asked, scratch, "planned-", sets, plain.started)
         try:
-            series.go()
-            series.find_lines(snapshot)
-            series.replay()
-            series.hold(snapshot)
+            series.answer(snapshot)
         except EndedEarly:
             before = msgspec.structs.replace(before, ended_by=launching.ENDING.by)
             return Result(repeated=before, report=lambda: plain.report)
