@@ -14,7 +14,7 @@ from tracer.errors import TargetError
 from tracer.names import Backend
 from tracer.report.blocks import PAGE
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, mode_effect, targets, targets_shown
-from tracer.report.sections.recorded import command
+from tracer.report.sections.process import command
 from tracer.report.words import calls_behind, sites_of
 from tracer.session import MOST_TARGETS, judge_targets, targets_named
 from tracer.tables.loading import existing_tables

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from tests.support.build import call, environment, trace
 from tests.trace.strategies import traces
-from tracer.report.sections.recorded import agreement, call_rows, ranks_named, setting_rows
+from tracer.report.sections.process import agreement, call_rows, ranks_named, setting_rows
 from tracer.trace import Trace
 from tracer.trace.differences import RankComparison, compare_ranks
 from tracer.trace.records import TraceSource

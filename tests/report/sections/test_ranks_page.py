@@ -11,7 +11,7 @@ from tests.report.test_hostile import Page
 from tests.support.build import call, environment, report, trace
 from tracer.report import Report
 from tracer.report.render import page as html
-from tracer.report.sections.recorded import ROWS
+from tracer.report.sections.process import ROWS
 from tracer.trace.differences import compare_ranks
 from tracer.trace.records import TraceSource
 

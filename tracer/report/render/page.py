@@ -30,7 +30,7 @@ from tracer.report.sections.answers import head_of
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, MapBlock, model_map, targets_shown, worst_inside
 from tracer.report.sections.findings import accepted_in_words, like_draws
 from tracer.report.sections.order import sections_of
-from tracer.report.sections.recorded import command
+from tracer.report.sections.process import command
 from tracer.report.words import VERDICTS, by_severity, plural
 
 _PACKAGE = Path(__file__).resolve().parent.parent.parent

@@ -14,8 +14,17 @@ from tracer.report.sections.calls import calls, targets
 from tracer.report.sections.compiled import compiled
 from tracer.report.sections.findings import findings, own_lines, refuted, settled, unknown
 from tracer.report.sections.plan import plan
-from tracer.report.sections.process import draws, loading, memory, settings
-from tracer.report.sections.recorded import collectives, environment, not_seen, processes, ranks
+from tracer.report.sections.process import (
+    collectives,
+    draws,
+    environment,
+    loading,
+    memory,
+    not_seen,
+    processes,
+    ranks,
+    settings,
+)
 
 _DEPTHS = tuple(Detail)
 
