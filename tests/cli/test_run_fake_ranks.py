@@ -146,22 +146,10 @@ def test_the_report_lists_collectives_with_the_size_of_their_group(tmp_path: Pat
     assert re.search(r"Collectives: [\d,]+ calls over 2 ranks; [\d,]+ calls over 512 ranks", render("text", report))
 
 
-@pytest.mark.slow
-def test_several_ranks_are_recorded_one_after_another_and_compared(tmp_path: Path) -> None:
-    Path(tmp_path, "train.py").write_text(
-        "import os, sys, torch\n"
-        "torch.ones(3) + 1\n"
-        "if os.environ['RANK'] == '5':\n"
-        "    torch.ones(3) * 2\n"
-        "    sys.exit(3)\n"
-    )
-    finished = fake(tmp_path, "--rank", "0,3,5", "train.py", world=8)
-    assert finished.code == 3
-    assert {path.name for path in tmp_path.glob("*.json")} == {f"trace.rank{rank}.json" for rank in (0, 3, 5)}
-    told = (
-        "3 of 8 ranks recorded (0, 3, 5), which have 2 programs (ranks 0, 3; rank 5); of the other 5 nothing is known"
-    )
-    assert told in finished.err
+def test_a_script_that_makes_no_process_group_is_told_so(tmp_path: Path) -> None:
+    Path(tmp_path, "train.py").write_text("import torch\ntorch.ones(3) + 1\n")
+    finished = fake(tmp_path, "--rank", "5", "train.py", world=8)
+    assert (finished.code, (tmp_path / "trace.rank5.json").is_file()) == (0, True)
     assert "the script made no process group" in finished.err
 
 
@@ -250,8 +238,7 @@ def test_what_a_mesh_of_gpus_gathers_and_reduces_lies_on_the_gpus(tmp_path: Path
         (["--fake", "--rank", "1"], "add --world-size"),
         (["--fake", "--world-size", "4", "--rank", "4"], "there is no rank 4 in a world size of 4"),
         (["--fake", "--world-size", "0"], "no job has 0 ranks"),
-        (["--fake", "--world-size", "4", "--rank", "one"], "names no rank"),
-        (["--fake", "--world-size", "4", "--rank", "0,9"], "there is no rank 9"),
+        (["--fake", "--world-size", "4", "--rank", "one"], "not a valid integer"),
     ],
 )
 def test_a_rank_that_does_not_exist_is_refused_in_one_line(tracer: Any, options: list[str], message: str) -> None:

@@ -13,7 +13,7 @@ from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.plain import say
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, LineOptions, PlaceOptions, RecordOptions, Trials
-from tracer.runner.ranks import current_rank, path_of_rank, run_ranks
+from tracer.runner.ranks import current_rank, path_of_rank
 from tracer.runner.running import run_script
 from tracer.runner.script import Task
 
@@ -159,7 +159,7 @@ file stands beside it, trace.values, for tracer diff. The exit code is the scrip
 @click.option("--fake", is_flag=True, help="Run on fake tensors: no memory, no data; see the docs.")
 @option("--as machine", "MACHINE", "What torch.cuda answers as: cpu, cuda:8.0; with --fake.  [default: cpu]")
 @option("--world-size", "N", "Run as one rank of N; with --fake.", type=int)
-@option("--rank", "K", "Which rank, or several: 0,17.  [default: 0]")
+@option("--rank", "K", "Which of them.  [default: 0]", type=int)
 @script_options
 def command(
     output: Path,
@@ -169,7 +169,7 @@ def command(
     fake: bool,
     machine: str | None,
     world_size: int | None,
-    rank: str | None,
+    rank: int | None,
 ) -> int:
     """Run SCRIPT as Python would and record every op that it dispatches.
 
@@ -189,16 +189,9 @@ def command(
         from tracer.recording.options import FakeMachine
 
         if world_size is not None:
-            from tracer.recording.options import ranks_in
+            from tracer.recording.options import OneRank
 
-            ranks = ranks_in(rank or "0", world_size)
-            one_rank = ranks[0]
-            if len(ranks) > 1:
-                line = ["--fake", "-o", str(output), *([f"--as={machine}"] if machine else []), f"--steps={task.steps}"]
-                flags = {"--exit-after-steps": task.exit_after_steps, "--with-source": with_source}
-                flags |= {"--eager": options.eager, "-m": task.as_module}
-                line += [*(name for name, is_set in flags.items() if is_set), task.target, *task.args]
-                return run_ranks([each.rank for each in ranks], world_size, line, output)
+            one_rank = OneRank.of(rank or 0, world_size)
             os.environ.update(one_rank.variables())
         fake_machine = FakeMachine.parse(machine or "cpu", devices=1 if one_rank is None else one_rank.local_world_size)
     this_rank = current_rank()

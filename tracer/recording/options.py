@@ -249,7 +249,6 @@ class FakeMachine(msgspec.Struct, frozen=True):
 _ON_ONE_MACHINE = 8
 #: More ranks than any job has: lists of all ranks are made.
 _MOST_RANKS = 1 << 20
-_RANKS = re.compile(r"\d+(,\d+)*", re.ASCII)
 
 
 class OneRank(msgspec.Struct, frozen=True):
@@ -307,11 +306,3 @@ class OneRank(msgspec.Struct, frozen=True):
                     os.environ.pop(name, None)
                 else:
                     os.environ[name] = value
-
-
-def ranks_in(text: str, world_size: int) -> list[OneRank]:
-    """Read ``0,17,1023``. Raises ``UsageError`` for anything else, and for a rank that does not exist."""
-    if _RANKS.fullmatch(text) is None:
-        raise UsageError(f"--rank {text!r} names no rank", hint="write a number, or several: --rank 0,17")
-    numbers = dict.fromkeys(int(number) for number in text.split(","))
-    return [OneRank.of(number, world_size) for number in numbers]

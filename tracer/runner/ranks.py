@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from tracer.errors import TraceError, UsageError
-from tracer.plain import say
+from tracer.errors import UsageError
 
 
 class Rank(msgspec.Struct, frozen=True):
@@ -78,50 +73,3 @@ def path_of_rank(path: Path, rank: Rank | None) -> Path:
     if cut is None:
         cut = len(path.stem)
     return path.with_name(f"{name[:cut]}.rank{rank.rank}{name[cut:]}")
-
-
-# --- several ranks on fake process groups, recorded one after another, each in a process of its own ----------------
-
-_Program = frozenset[tuple[Any, ...]]
-"""Calls with their counts, by op, phase, module, place and shapes."""
-
-
-def run_ranks(ranks: Sequence[int], world_size: int, line: Sequence[str], output: Path) -> int:
-    """Run ``tracer run LINE`` as each of ``ranks``; returns the first exit code that is not 0.
-
-    Says which were recorded, and which of them have the same program.
-    """
-    codes, alike = [], dict[_Program, list[int]]()
-    for rank in sorted(ranks):
-        command = [sys.executable, "-m", "tracer", "run", "--world-size", str(world_size), "--rank", str(rank), *line]
-        codes.append(subprocess.run(command).returncode)
-        alike.setdefault(_program(path_of_rank(output, Rank(rank, world_size))), []).append(rank)
-    programs = "; ".join(f"{'ranks' if len(of_one) > 1 else 'rank'} {_named(of_one)}" for of_one in alike.values())
-    how = "have the same program" if len(alike) == 1 else f"have {len(alike):,} programs ({programs})"
-    others = world_size - len(ranks)
-    rest = f"; of the other {others:,} nothing is known" if others else ""
-    pattern = path_of_rank(output, Rank(0, world_size)).name.replace(".rank0.", ".rank*.")
-    say(
-        f"tracer: {len(ranks):,} of {world_size:,} ranks recorded ({_named(sorted(ranks))}), which {how}{rest};"
-        f" next: tracer report {output.with_name(pattern)}"
-    )
-    return next(filter(None, codes), 0)
-
-
-def _program(path: Path) -> _Program:
-    from tracer.trace import Trace
-
-    try:
-        calls = Trace.load(path).calls
-    except TraceError:  # its process said why
-        return frozenset()
-    counts: Counter[tuple[Any, ...]] = Counter()
-    for group in calls:
-        shapes = tuple(getattr(argument, "shape", None) for argument in group.given.values())
-        facts = tuple(sorted(group.facts.items()))
-        counts[group.op, group.phase, group.module, group.location, shapes, facts] += group.count
-    return frozenset((*key, count) for key, count in counts.items())
-
-
-def _named(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks))
