@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import torch
@@ -37,6 +37,11 @@ from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import loaded, without_recording
 from tracer.trace.records import CallGroup, Kernel, Region
+from tracer.trace.values import Group
+
+if TYPE_CHECKING:  # loaded where values are asked for
+    from tracer.recording.values.call_digests import CallDigests
+    from tracer.recording.values.value_recorder import LaunchValues
 
 _SWAPS = ("atomic_cas", "atomic_xchg")
 _ASSEMBLY = "inline_asm_elementwise"
@@ -234,6 +239,9 @@ class LaunchedRecord:
         self._counted = counted
         self._note = blind_spots.note
         self._on_unseen = on_unseen
+        self.values: LaunchValues | None = None
+        self._begun: dict[int, tuple[CallDigests, Group, list[weakref.ref[torch.Tensor]]]] = {}
+        """By thread: the launch that is under way, which may fail."""
         self._knows_triton = False
         self._kernels: dict[int, tuple[Any, _LaunchedKernel]] = {}
         """By ``id`` of the compiled function, which is kept: it is no tensor."""
@@ -279,6 +287,18 @@ class LaunchedRecord:
             name = where.node_name(node) if node is not None else ""
             counter = self._launches[key] = CallCounter(origin, raw, None, name, (kernel, kernel.sources[kinds]))
         counter.count += 1
+        if self.values is not None and tensors:
+            named = {**dict(zip(getattr(function, "arg_names", ()), args, strict=False)), **kwargs}
+            numbers = ", ".join(f"{name}={value!r}" for name, value in named.items() if isinstance(value, (int, float)))
+            if (reading := self.values.before(tensors.values(), numbers)) is not None:
+                group = Group(op=f"triton.{kernel.name}", **counter.origin.in_words())
+                self._begun[get_ident()] = reading, group, [*map(weakref.ref, tensors.values())]
+
+    def ended(self) -> None:
+        """The kernel was launched: what it writes is digested behind it."""
+        reading, group, tensors = self._begun.pop(get_ident(), (None, None, ()))
+        if reading is not None and group is not None and self.values is not None:
+            self.values.after(reading, group, [tensor for each in tensors if (tensor := each()) is not None])
 
     def tuned(self, autotuner: Any) -> None:
         """Triton's autotuner ran a kernel, and has chosen its configuration."""
@@ -315,7 +335,7 @@ class LaunchedRecord:
         if not _is_inductors(call.frame):
             self._running[id(call.first)] = self._counts(), self._place(call)
 
-    def ended(self, call: WatchedCall) -> None:
+    def captured(self, call: WatchedCall) -> None:
         if id(call.first) in self._running:
             before, place = self._running.pop(id(call.first))
             added = {key: count - before.get(key, 0) for key, count in self._counts().items()}
@@ -452,15 +472,16 @@ def _timed(time: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _watched() -> Iterator[WatchedFunction]:
-    yield WatchedFunction([(loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
-    yield WatchedFunction([(loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
+    for module, name in (("jit", "JITFunction"), ("interpreter", "InterpretedFunction")):
+        runs = [(loaded(f"triton.runtime.{module}", name), "run")]
+        yield WatchedFunction(runs, before=_on_run, after=lambda listener, _: listener.ended())
     yield WatchedFunction([(loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
     autotuner = loaded("triton.runtime.autotuner", "Autotuner")
     yield WatchedFunction([(autotuner, "_bench")], around=_timed)
     yield WatchedFunction([(autotuner, "run")], after=lambda listener, call: listener.tuned(call.first))
     graph = loaded(*compile_seams.CUDA_GRAPH)
     yield WatchedFunction([(graph, "capture_begin")], before=LaunchedRecord.begins)
-    yield WatchedFunction([(graph, "capture_end")], after=LaunchedRecord.ended)
+    yield WatchedFunction([(graph, "capture_end")], after=LaunchedRecord.captured)
     yield WatchedFunction([(graph, "replay")], before=LaunchedRecord.replayed)
 
 

@@ -132,6 +132,7 @@ class Recorder:
             kept.calls.memory.on_unrecorded_write = self.blind_spots.memory_changed
             kept.moments.has_unrecorded_threads = lambda: self.blind_spots.threads_computed
             self._state.place_in_values = kept.file.place
+            self._calls.launched.values = kept.launches
             self._parts.append(RecorderPart(kept.start, kept.stop))
             observers.append(kept.calls)
         if path is not None and options.magnitudes:

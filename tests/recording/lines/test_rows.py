@@ -219,7 +219,8 @@ def test_only_own_files_have_rows(tmp_path: Path) -> None:
     records = traced(tmp_path, "import json\nx = json.loads('[1]')\n")
     assert [record.file for record in records if isinstance(record, LineCode)] == [_spelled(records)]
     named = traced(tmp_path, "import pytest\nx = pytest.approx(1)\n", library=["_pytest"])
-    assert any(record.file == "_pytest/approx.py" for record in named if isinstance(record, LineCode))
+    module = pytest.approx.__module__.replace(".", "/")  # another one in pytest 9.2 than before
+    assert any(record.file == f"{module}.py" for record in named if isinstance(record, LineCode))
 
 
 def _spelled(records: list[object]) -> str:

@@ -318,6 +318,14 @@ class LineRecording:
             state._holds(frame, 0, [name for name in changed if not name.startswith(GENERATOR)], None, returns=False)
         return state
 
+    def running(self, frame: FrameType | None) -> Iterator[tuple[FrameType, _FollowedFrame]]:
+        """Yield those of the program's frames from ``frame`` outwards, outermost first, that are followed from here."""
+        for running in reversed(list(outwards(frame))):
+            if self.follows(running.f_code.co_filename) and not self.passes(running.f_code):
+                state = self.entered(running)
+                state.line, state.counts[0] = running.f_lineno, 1
+                yield running, state
+
     def passes(self, code: CodeType) -> bool:
         """Return whether no line of a function is followed: where lines are held, if it has none of these.
 
@@ -644,12 +652,9 @@ class _Tracing:
         """Begin, in frames that run already as well."""
         if sys.gettrace() is not None:
             return "a debugger, or a measurement of coverage, traces this program already"
-        for running in reversed(list(outwards(frame))):
-            if self._recording.follows(running.f_code.co_filename) and not self._recording.passes(running.f_code):
-                state = self._recording.entered(running)
-                state.line, state.counts[0] = running.f_lineno, 1
-                running.f_trace = _trace_of(state)
-                self._attached.append(running)
+        for running, state in self._recording.running(frame):
+            running.f_trace = _trace_of(state)
+            self._attached.append(running)
         self._threads = threading.gettrace() if hasattr(threading, "gettrace") else None
         if not self._recording._library and not self._recording._inside:
             sys.meta_path.insert(0, self._imports)
@@ -710,7 +715,7 @@ class _Monitoring:
         self._tool = -1
 
     def start(self, frame: FrameType | None) -> str:
-        """Begin; frames that run already are followed from their next call on."""
+        """Begin, in frames that run already as well."""
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
         self._tool = next((number for number in (4, 3) if monitoring.get_tool(number) is None), -1)
         if self._tool < 0:
@@ -732,6 +737,9 @@ class _Monitoring:
             monitoring.DISABLE,
             events.PY_RESUME | events.LINE | events.PY_RETURN | events.PY_YIELD,
         )
+        for running, state in self._recording.running(frame):
+            self._frames[id(running)] = state
+            monitoring.set_local_events(self._tool, running.f_code, self._of_code)
         return ""
 
     def stop(self) -> str:

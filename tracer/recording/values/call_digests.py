@@ -142,12 +142,12 @@ class Plan:
 
 
 class RegionPlan(Plan):
-    """The plan of digests for a compiled region, which reads and writes its inputs."""
+    """The plan of digests for a compiled region or a launched kernel, which reads and writes its inputs."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark_bits: int = Mark.COMPILED) -> None:
         self.is_collective = self.is_wait = self.moves = self.gives_unwritten = False
         self.scratch = frozenset()
-        self.mark_bits = Mark.COMPILED
+        self.mark_bits = mark_bits
 
 
 def _dtypes(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -119,6 +119,32 @@ class RegionValues:
             self._calls.is_paused = False
 
 
+class LaunchValues:
+    """Digests of Triton kernels that the program launches: each launch is one call that may write all its tensors."""
+
+    def __init__(self, calls: CallValues) -> None:
+        self._calls = calls
+        self._plan = RegionPlan(mark_bits=0)
+
+    def before(self, tensors: Iterable[torch.Tensor], numbers: str) -> CallDigests | None:
+        calls = self._calls
+        writer = calls.file.writer
+        if writer is None or calls.is_paused:
+            return None
+        reading = CallDigests(self._plan)
+        with torch.no_grad():
+            for tensor in tensors:
+                if not calls.is_unwritten(tensor):  # else it is memory for a result
+                    calls.read(reading, READS, tensor)
+        reading.numbers = writer.numbers(numbers) if numbers else 0
+        return reading
+
+    def after(self, reading: CallDigests, group: Group, tensors: Iterable[torch.Tensor]) -> None:
+        if (writer := self._calls.file.writer) is not None:
+            with torch.no_grad():
+                self._calls.ran(reading, writer.group(group), tensors, (), {})
+
+
 class ValuesRecording:
     """Keeps digests in ``file`` from ``start`` to ``stop``, any number of times."""
 
@@ -132,6 +158,7 @@ class ValuesRecording:
         self._sites = attribution.sites
         self.calls = CallValues(file, lambda tensor: self.moments.named(tensor), self._optimizer, followed)
         self.regions = RegionValues(self.calls, regions)
+        self.launches = LaunchValues(self.calls)
         self.moments = MomentWriter(self.calls, attribution.modules)
         self._iterators: MutableMapping[Any, str] = WeakIdKeyDictionary()
         self._indices: MutableMapping[Any, dict[int, int]] = WeakIdKeyDictionary()
