@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import types
+import weakref
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,12 @@ from typing import Any
 import pytest
 import torch
 
+from tests.recording.values.reading import recorded, rows
 from tests.support.lines import groups, line_of, record
 from tracer import DeterminismTracer, judge
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.recordings import Recording
 from tracer.names import BlindSpotKind, KernelLanguage, Phase, Verdict
 
 ROOT = Path(__file__).parents[3]
@@ -31,13 +36,14 @@ def doubled(x_ptr: Any, out_ptr: Any, n: int) -> None:
 
 
 class JITFunction:
-    """What stands for Triton's: runs nothing."""
+    """What stands for Triton's: runs ``work``, past torch."""
 
-    def __init__(self, fn: Any) -> None:
-        self.fn = fn
+    def __init__(self, fn: Any, work: Any = lambda *_: None) -> None:
+        self.fn, self.work = fn, work
         self.arg_names = ["x_ptr", "out_ptr", "n"]
 
     def run(self, *args: object, grid: object = None, warmup: bool = False, **kwargs: object) -> int:
+        self.work(*args)
         return 7
 
 
@@ -127,6 +133,42 @@ def test_a_kernel_that_is_given_whole_numbers_here_and_others_there_is_two() -> 
         ("add_into",): 1,
         ("add_into (whole numbers)",): 2,
     }
+
+
+def test_a_launch_is_a_call_of_the_values_and_where_runs_part_by_its_additions_it_is_the_root(tmp_path: Path) -> None:
+    """Whoever reads what it wrote would else be told that no op had changed these bytes."""
+    sums = iter((1.0, 2.0))
+    kernel = JITFunction(add_into, lambda x, out, n: out.numpy().fill(next(sums)))
+
+    def step() -> None:
+        x, out = torch.arange(4.0), torch.zeros(4)
+        kernel.run(x, out, 4, grid=(1,))  # adds
+        out * 2
+
+    runs = [Recording(name=str(run), values=recorded(tmp_path / f"{run}.values", step)) for run in range(2)]
+    found = rows(runs[0].values)
+    (launch,) = (place for place, row in enumerate(found) if row.op == "triton.add_into")
+    assert found[launch].numbers == "n=4"
+    assert found[launch + 1].origins == (launch,)
+    root = compare_recordings(*runs).first
+    assert root is not None
+    assert (root.op, root.cause) == ("triton.add_into", RootCause.KERNEL)
+    assert int(root.location.rpartition(":")[2]) == line_of(step, "# adds")
+
+
+def test_a_launch_that_fails_keeps_no_tensor_alive_and_memory_for_its_result_is_no_input(tmp_path: Path) -> None:
+    kernel, fails, left = JITFunction(doubled), JITFunction(doubled, lambda *_: next(iter(()))), []
+
+    def step() -> None:
+        x = torch.ones(4)
+        left.append(weakref.ref(x))
+        kernel.run(x, torch.empty(4), 4)
+        with pytest.raises(StopIteration):
+            fails.run(x, torch.empty(4), 4)
+
+    found = [row for row in rows(recorded(tmp_path / "step.values", step)) if row.op.startswith("triton.")]
+    assert [len(row.origins) for row in found] == [1]
+    assert left[0]() is None
 
 
 PROGRAM = """
