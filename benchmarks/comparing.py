@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import read_recording
 from tracer.names import Phase
 from tracer.trace.values import Group, Header, ValueKind, ValuesWriter, read_values
 

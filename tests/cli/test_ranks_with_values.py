@@ -13,7 +13,7 @@ import pytest
 from tests.support.command import PLAIN, Command, ranks
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import read_recording
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """

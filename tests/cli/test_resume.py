@@ -11,8 +11,8 @@ import pytest
 from tests.support.command import Command, process, tracer_process
 from tests.support.slow import slow_unless
 from tracer.divergence.lines import read_run
+from tracer.divergence.model import read_recording
 from tracer.divergence.omissions import ProgramLines, ResumedRun, hold_against
-from tracer.divergence.recordings import read_recording
 
 PLAIN = Path(__file__).parent / "resuming" / "plain.py"
 STEP = 6

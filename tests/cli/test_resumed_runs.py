@@ -9,8 +9,7 @@ import pytest
 from tests.support.command import Command, process
 from tests.support.slow import slow_unless
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import Divergence
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import Divergence, read_recording
 
 SCRIPT = """
 import os, sys, torch

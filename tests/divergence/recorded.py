@@ -9,7 +9,7 @@ from typing import Any
 import xxhash
 
 from tests.support.build import environment
-from tracer.divergence.recordings import Recording
+from tracer.divergence.model import Recording
 from tracer.names import Phase
 from tracer.trace.values import Group, Header, Mark, ValueKind, Values, ValuesWriter, fold, read_values
 

@@ -11,8 +11,7 @@ from tests.divergence.recorded import Recorder, Run
 from tests.support.build import call, environment, finding, trace
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import Divergence, Root
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import Divergence, Root, read_recording
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, Cause, EventKind, Phase, RegionOrigin, SeedOrigin, Verdict
 from tracer.trace.records import BlindSpot, Event, Generator, Region, Tried

@@ -12,8 +12,7 @@ from tests.support.lines import line_of
 from tracer import DeterminismTracer
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import Divergence
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import Divergence, read_recording
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ import pytest
 from tests.divergence.recorded import Run
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families
-from tracer.divergence.model import Divergence, EndState, Outputs
-from tracer.divergence.recordings import Recording
+from tracer.divergence.model import Divergence, EndState, Outputs, Recording
 from tracer.report.blocks import PAGE
 from tracer.report.sections.runs import divergence_blocks, divergence_headline
 from tracer.trace.values import ValueKind

@@ -18,8 +18,7 @@ from tests.support.slow import slow_unless
 from tracer import DeterminismTracer
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import Loading, Root
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import Loading, Root, read_recording
 
 HERE = "tests/divergence/test_loading.py"
 

@@ -16,8 +16,7 @@ from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import report
 from tracer import DeterminismTracer
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import Divergence, Loss
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import Divergence, Loss, read_recording
 from tracer.report.sections.runs import losses_sentence, nan_at_end, repeated_headline
 
 NAN = math.nan

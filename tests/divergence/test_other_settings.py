@@ -12,8 +12,7 @@ import torch
 from tracer import DeterminismTracer
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import Divergence
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import Divergence, read_recording
 
 mkldnn: Any = torch.backends.mkldnn
 

@@ -15,8 +15,7 @@ from tests.support.build import trace
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families
-from tracer.divergence.model import Divergence
-from tracer.divergence.recordings import Recording
+from tracer.divergence.model import Divergence, Recording
 from tracer.names import ChildState, Phase, StartedBy
 from tracer.trace.records import Child
 from tracer.trace.values import ValueKind

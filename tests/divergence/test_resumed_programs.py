@@ -18,8 +18,7 @@ from tests.support.lines import line_of
 from tracer import DeterminismTracer
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import Divergence, NotRestored
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import Divergence, NotRestored, read_recording
 from tracer.report.sections.runs import lack_of
 from tracer.trace.values import ValueKind
 

@@ -9,8 +9,7 @@ import pytest
 from tests.divergence.recorded import Run
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families
-from tracer.divergence.model import Divergence
-from tracer.divergence.recordings import Recording
+from tracer.divergence.model import Divergence, Recording
 from tracer.names import Phase
 from tracer.report.sections.runs import divergence_headline
 from tracer.trace.values import ValueKind

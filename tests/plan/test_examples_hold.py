@@ -22,8 +22,7 @@ from tests.support.examples import RUN, code_of, first_op, groups_of_gloo
 from tests.support.slow import slow_unless
 from tracer import DeterminismTracer, Report, Trace, judge
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import Divergence
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import Divergence, read_recording
 from tracer.names import Backend, Verdict
 from tracer.recording.process.settings import make, read_now, read_settings
 from tracer.tables.explaining import Example, program

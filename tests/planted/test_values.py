@@ -8,8 +8,7 @@ import pytest
 
 from tests.support.command import process
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import Divergence
-from tracer.divergence.recordings import read_recording
+from tracer.divergence.model import Divergence, read_recording
 
 SCRIPT = """
 import sys, time, numpy as np, torch

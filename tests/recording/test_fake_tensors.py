@@ -186,7 +186,7 @@ def test_shapes_that_torch_works_out_while_it_compiles_are_no_calls() -> None:
 
 def test_values_of_fake_tensors_are_marked_as_not_digested(tmp_path: Path) -> None:
     from tracer.divergence.comparing import compare_recordings
-    from tracer.divergence.recordings import read_recording
+    from tracer.divergence.model import read_recording
 
     found = []
     for name in ("one.json", "two.json"):

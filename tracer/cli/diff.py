@@ -16,8 +16,7 @@ from tracer.names import SEVERITY, Backend, Verdict
 from tracer.plain import json_text, say
 
 if TYPE_CHECKING:
-    from tracer.divergence.model import Divergence
-    from tracer.divergence.recordings import Family, Recording
+    from tracer.divergence.model import Divergence, Family, Recording
     from tracer.gate.comparing import GateComparison
     from tracer.report.blocks import Block
     from tracer.trace import Trace
@@ -284,7 +283,7 @@ def _jobs(old: str, new: str | None) -> tuple[dict[int, Path], dict[int, Path]] 
 
     Raises ``UsageError`` where one alone is, or a rank has no values.
     """
-    from tracer.divergence.recordings import has_values
+    from tracer.divergence.model import has_values
     from tracer.trace.file import traces_of_ranks
 
     first, second = (traces_of_ranks(path) if path is not None else {} for path in (old, new))
@@ -303,7 +302,7 @@ def _families(paths: Sequence[str], *, needed: bool) -> tuple[Family, Family] | 
     """Both with values, and with those of child processes beside their traces; ``None`` where one has none, or there
     is one trace alone."""
     from tracer.divergence.families import read_family
-    from tracer.divergence.recordings import has_values, read_recording
+    from tracer.divergence.model import has_values, read_recording
 
     lacking = [path for path in paths if not has_values(path)]
     wants = needed or any(path.endswith(".values") for path in paths)
@@ -319,7 +318,7 @@ def _families(paths: Sequence[str], *, needed: bool) -> tuple[Family, Family] | 
 
 def _missing(paths: Iterable[str], traces: Iterable[Trace]) -> str:
     """Of which trace the values are gone that it was recorded with; empty where none are."""
-    from tracer.divergence.recordings import has_values
+    from tracer.divergence.model import has_values
     from tracer.trace.file import values_path
 
     for path, trace in zip(paths, traces, strict=True):

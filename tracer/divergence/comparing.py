@@ -11,9 +11,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from tracer.divergence.following import Candidate, Differences, Roots, differences
-from tracer.divergence.model import Divergence, Drift, EndState, Loss, Outputs, Replicas, Root
+from tracer.divergence.model import Divergence, Drift, EndState, Loss, Outputs, Recording, Replicas, Root
 from tracer.divergence.pairing import AlignedCalls, Ints, pair
-from tracer.divergence.recordings import Recording
 from tracer.divergence.resuming import begins_of, digests_by_step, not_restored, without_orders_drawn
 from tracer.divergence.roots import Compared, RootEvidence, Tables, changed_settings
 from tracer.errors import TraceError

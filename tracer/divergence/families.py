@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import kept_otherwise
-from tracer.divergence.model import Divergence, Outputs, Root
-from tracer.divergence.recordings import Family, Recording, has_values, read_recording
+from tracer.divergence.model import Divergence, Family, Outputs, Recording, Root, has_values, read_recording
 from tracer.divergence.roots import of_tables
 from tracer.names import ChildState, StartedBy
 from tracer.trace.file import LOWEST_SHARED, child_path, load_family, values_path

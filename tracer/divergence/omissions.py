@@ -13,8 +13,7 @@ import numpy as np
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.lines import OWN
-from tracer.divergence.model import Divergence, NotRestored, Root
-from tracer.divergence.recordings import Recording
+from tracer.divergence.model import Divergence, NotRestored, Recording, Root
 from tracer.divergence.repeated import Run
 from tracer.divergence.resuming import resumed_from, states_at
 from tracer.divergence.roots import parted

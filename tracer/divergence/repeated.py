@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.lines import LineSource
-from tracer.divergence.model import Divergence, EndState, Root
-from tracer.divergence.recordings import Family
+from tracer.divergence.model import Divergence, EndState, Family, Root
 from tracer.findings import Finding, PlannedChange
 from tracer.names import About, ChildState, StartedBy
 from tracer.tables.sources import source_by_id

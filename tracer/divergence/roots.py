@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.following import Candidate, lie_otherwise, reads_another
-from tracer.divergence.model import CallPlace, Loading, Root, Seed
+from tracer.divergence.model import CallPlace, Loading, Recording, Root, Seed
 from tracer.divergence.pairing import AlignedCalls
-from tracer.divergence.recordings import Recording
 from tracer.divergence.resuming import states_at
 from tracer.findings import Finding
 from tracer.names import (

@@ -131,7 +131,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     """
     import tempfile
 
-    from tracer.divergence.recordings import read_recording
+    from tracer.divergence.model import read_recording
     from tracer.runner.repeated.function import FunctionCalls, compared_with
     from tracer.runner.repeated.state import SavedState, objects_of
     from tracer.session import DeterminismTracer

@@ -18,7 +18,7 @@ from tests.support import build
 from tracer import DeterminismTracer, judge
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.recordings import Recording
+from tracer.divergence.model import Recording
 from tracer.findings import Finding
 from tracer.names import DeterministicMode, EvidenceKind, Shown, Verdict
 from tracer.report import Report

@@ -14,7 +14,7 @@ import torch
 from tests.recording.values.reading import Row, entries, recorded, rows
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.recordings import Recording
+from tracer.divergence.model import Recording
 from tracer.recording.values import digests
 from tracer.recording.values.digest_table import DigestTable
 from tracer.trace.values import Mark, ValueKind, Values

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from tracer.divergence.causes import RootCause
-from tracer.divergence.model import Root
-from tracer.divergence.recordings import Family
+from tracer.divergence.model import Family, Root
 from tracer.names import Phase
 from tracer.runner.repeated.declared import Circumstance
 from tracer.runner.repeated.holding import MOST_RUNS, ComparedRuns, HeldRun, Holds, find_circumstance, suspects

@@ -15,8 +15,7 @@ import pytest
 from tests.support.slow import slow_unless
 from tracer.divergence.causes import RootCause
 from tracer.divergence.lines import ComparedLines, LineKind, LineSource
-from tracer.divergence.model import CallPlace, Divergence, Root
-from tracer.divergence.recordings import Family
+from tracer.divergence.model import CallPlace, Divergence, Family, Root
 from tracer.divergence.repeated import HeldLine, Repeated
 from tracer.names import Phase
 from tracer.recording.lines.variable_digests import digest_text

@@ -12,8 +12,7 @@ from typing import Any
 
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families
-from tracer.divergence.model import Divergence
-from tracer.divergence.recordings import Family, Recording, read_recording
+from tracer.divergence.model import Divergence, Family, Recording, read_recording
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
 from tracer.recording.options import LineOptions, RecordOptions

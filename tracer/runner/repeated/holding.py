@@ -13,8 +13,7 @@ from typing import NamedTuple, Protocol
 
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import children_of, compare_families, siblings
-from tracer.divergence.model import Divergence, Root
-from tracer.divergence.recordings import Family
+from tracer.divergence.model import Divergence, Family, Root
 from tracer.divergence.repeated import Held
 from tracer.findings import Finding
 from tracer.runner.repeated.declared import Circumstance, in_order

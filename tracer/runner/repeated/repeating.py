@@ -18,8 +18,7 @@ from tracer.divergence.causes import Shows
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.lines import CLOCK, ComparedLines, LineSource
-from tracer.divergence.model import Divergence, Root
-from tracer.divergence.recordings import Family, Recording
+from tracer.divergence.model import Divergence, Family, Recording, Root
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings, Training

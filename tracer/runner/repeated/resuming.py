@@ -12,9 +12,8 @@ import msgspec
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.lines import read_run
-from tracer.divergence.model import Root
+from tracer.divergence.model import Family, Recording, Root
 from tracer.divergence.omissions import ProgramLines, ResumedRun, hold_against, steps_made
-from tracer.divergence.recordings import Family, Recording
 from tracer.divergence.repeated import Run
 from tracer.errors import EndedEarly, TraceError, UsageError
 from tracer.names import Training

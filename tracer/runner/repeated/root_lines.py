@@ -20,8 +20,7 @@ import msgspec
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import OF_TRAINING
 from tracer.divergence.lines import ComparedLines, LineKind, LineSource, compared_lines, read_run
-from tracer.divergence.model import Divergence, Root
-from tracer.divergence.recordings import Family
+from tracer.divergence.model import Divergence, Family, Root
 from tracer.divergence.repeated import HeldLine
 from tracer.errors import TraceError
 from tracer.plain import say
