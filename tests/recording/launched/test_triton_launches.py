@@ -20,7 +20,7 @@ from tests.support.lines import groups, line_of, record
 from tracer import DeterminismTracer, judge
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.recordings import Recording
+from tracer.divergence.model import Recording
 from tracer.names import BlindSpotKind, KernelLanguage, Phase, Verdict
 
 ROOT = Path(__file__).parents[3]
