@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
+from tests.support.rows import otherwise
 from tracer import DeterminismTracer
 from tracer.names import RowOutcome
 from tracer.ops.row_wise import known_row_wise, row_wise
-from tracer.recording.trials import rows_alone
 
 
 def overloads(name: str) -> Iterator[Any]:
@@ -40,15 +40,7 @@ def test_nothing_that_is_called_row_wise_mixes_rows(monkeypatch: pytest.MonkeyPa
     """Over torch's own samples, differentiable ones backward too: rows differ by rounding, if at all."""
     from torch.testing._internal.common_methods_invocations import op_db
 
-    otherwise: Counter[str] = Counter()
-    apart = rows_alone._apart
-
-    def noted(call: Any, whole: torch.Tensor, part: torch.Tensor) -> float:
-        found = apart(call, whole, part)
-        otherwise[str(call.plan.func)] += found == float("inf")
-        return found
-
-    monkeypatch.setattr(rows_alone, "_apart", noted)
+    found = otherwise(monkeypatch)
 
     class Called(torch.nn.Module):
         def forward(self, sample: Any, op: Any) -> Any:
@@ -66,5 +58,5 @@ def test_nothing_that_is_called_row_wise_mixes_rows(monkeypatch: pytest.MonkeyPa
                             result.backward(torch.rand_like(result), retain_graph=True)
                 for trial in tracer.trace.rows:
                     outcomes[trial.outcome] += trial.count
-    assert not +otherwise
+    assert not found
     assert outcomes[RowOutcome.EQUAL] > 100 * outcomes[RowOutcome.ROUNDING] > 0
