@@ -57,10 +57,10 @@ def what_it_does(source: LineSource) -> str:
     if source.kind is LineKind.BRANCH:
         return "decides otherwise which line comes next"
     named = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
-    if not named:
-        return "gives a call other values although nothing that it reads was seen to differ"
-    agrees = "nothing that it reads was seen to differ" if source.is_blind else "all that it reads agrees"
     hidden = f"; what is in {source.opaque} no value shows" if source.opaque else ""
+    if not named:
+        return f"gives a call other values although nothing that it reads was seen to differ{hidden}"
+    agrees = "nothing that it reads was seen to differ" if source.is_blind else "all that it reads agrees"
     return f"gives {named} another value although {agrees}{hidden}"
 
 
