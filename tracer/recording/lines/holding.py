@@ -18,10 +18,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from tracer.recording.lines.variable_digests import (
     CODE,
+    Executed,
     attributes_of,
     digest_text,
     hides,
@@ -31,9 +32,6 @@ from tracer.recording.lines.variable_digests import (
 )
 from tracer.recording.options import LineOptions
 from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, RESULT, RETURNED, is_named
-
-if TYPE_CHECKING:
-    from tracer.recording.lines.recording import Executed
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
 _MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8

@@ -20,13 +20,13 @@ from itertools import count, islice, repeat
 from operator import length_hint
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tracer.plain import say
 from tracer.recording.lines.code_lines import attributes_in, lines_of, resolved
 from tracer.recording.lines.generator_states import generators
 from tracer.recording.lines.library_imports import LibraryImports
-from tracer.recording.lines.variable_digests import CODE, VariableDigests, digest_text
+from tracer.recording.lines.variable_digests import CODE, Executed, VariableDigests, digest_text
 from tracer.recording.options import LineOptions
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, outwards, spell
 from tracer.trace.lines import (
@@ -373,24 +373,6 @@ class LineRecording:
         changed = {name: state for name, state in generators() if self._generators.get(name) != state}
         self._generators.update(changed)
         return changed
-
-
-class Executed(NamedTuple):
-    """An execution of a line that is held."""
-
-    frame: FrameType
-    at: str
-    process: str
-    executor: tuple[str, str]
-    """The thread, and what its task was given."""
-    text: LineText
-    """What its statement does."""
-    returned: Any
-
-    @property
-    def key(self) -> str:
-        """The file of its values: a comprehension has a frame of its own."""
-        return f"{digest_text(self.at)}{self.process}-{digest_text(self.frame.f_code.co_name)[:4]}"
 
 
 class _FollowedFrame:

@@ -14,13 +14,13 @@ from contextlib import suppress
 from functools import cache
 from itertools import islice
 from threading import local
-from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, TypeVar, cast
+from types import BuiltinFunctionType, FrameType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, NamedTuple, TypeVar, cast
 
 import xxhash
 
 from tracer.recording.lines.generator_states import of_numpys, of_pythons
-from tracer.trace.lines import NO_DIGEST, STATIC
+from tracer.trace.lines import NO_DIGEST, STATIC, LineText
 
 #: How deep objects and containers are read, and how many entries of each.
 _DEPTH, _ENTRIES = 3, 256
@@ -393,3 +393,21 @@ def _members(kind: type, value: Any) -> list[Any]:
     """The members of a container as its built-in type has them, whatever its class says."""
     base = next(base for base in (list, tuple, set, frozenset) if issubclass(kind, base))
     return [*base.__iter__(value)]
+
+
+class Executed(NamedTuple):
+    """An execution of a line that is held."""
+
+    frame: FrameType
+    at: str
+    process: str
+    executor: tuple[str, str]
+    """The thread, and what its task was given."""
+    text: LineText
+    """What its statement does."""
+    returned: Any
+
+    @property
+    def key(self) -> str:
+        """The file of its values: a comprehension has a frame of its own."""
+        return f"{digest_text(self.at)}{self.process}-{digest_text(self.frame.f_code.co_name)[:4]}"
