@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
+import types
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+
+from tracer.recording.values import digests
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
@@ -63,3 +70,61 @@ def test_the_kernel_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
         [sys.executable, "-c", COMPILES], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
     )
     assert "ptx" in done.stdout.split(), done.stderr
+
+
+class Compiled:
+    """What stands for a compiled kernel: launched as it is, it adds ``off`` too much, or refuses its arguments."""
+
+    def __init__(self, off: int | None) -> None:
+        self.off, self.launched = off, 0
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def launch(words: Any, data: Any, totals: Any, place: int, count: int, left: int, block: int) -> None:
+            if self.off is None:
+                raise TypeError("function takes exactly 19 arguments")
+            self.launched += 1
+            add(data, totals, place, count * 8 + left, self.off)
+
+        return launch
+
+
+def add(data: Any, totals: Any, place: int, size: int, off: int = 0) -> None:
+    memory = torch.frombuffer(bytearray(ctypes.string_at(data.data_ptr(), size)), dtype=torch.uint8)
+    sums = ctypes.c_int64.from_address(totals.data_ptr() + 8 * place)
+    sums.value += int(digests.mixed_sum(memory)) + off
+
+
+@pytest.mark.parametrize(("off", "is_used"), [(0, True), (1, False), (None, False)])
+def test_the_compiled_kernel_is_launched_as_it_is_where_that_was_seen_to_give_the_same(
+    monkeypatch: pytest.MonkeyPatch, off: int | None, is_used: bool
+) -> None:
+    """Other releases of Triton want other arguments, and a sum that is wrong would part runs that agree."""
+    compiled = Compiled(off)
+
+    class Function:
+        def __getitem__(self, grid: tuple[int, ...]) -> Any:
+            def launch(words: Any, data: Any, totals: Any, place: int, count: int, left: int, BLOCK: int) -> Compiled:
+                add(data, totals, place, count * 8 + left)
+                return compiled
+
+            return launch
+
+    name = "tracer.recording.values.triton_mix"
+    language = types.SimpleNamespace(constexpr=lambda value: value)
+    triton = types.SimpleNamespace(jit=lambda given=None, **_: (lambda _: Function()) if given is None else Function())
+    monkeypatch.setitem(sys.modules, "triton", triton)
+    monkeypatch.setitem(sys.modules, "triton.language", language)
+    triton.language = language
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    try:
+        mix = import_module(name)
+        for size in (9, 3, 9, 5000, 9, 5000, 4):
+            x, totals = torch.randn(size), torch.zeros(3, dtype=torch.int64)
+            for tensor in (x, x[1:]):  # the second lies where another kernel is needed
+                totals.zero_()
+                mix.add_mixed_sum(tensor, totals, 2)
+                assert totals.tolist() == [0, 0, int(digests.mixed_sum(tensor))]
+    finally:
+        sys.modules.pop(name, None)
+    assert (compiled.launched > 1) is is_used

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from functools import cache
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ import triton
 import triton.language as tl
 
 from tracer.recording.values import digests
-from tracer.recording.values.digests import address_of
+from tracer.recording.values.digests import address_of, unseen
 
 _BLOCK = 4096
 _STRIDE = tl.constexpr(digests.STRIDE)
@@ -65,14 +67,54 @@ def add_mixed_sum(tensor: torch.Tensor, totals: torch.Tensor, place: int = 0) ->
     """Add the mixed words of a dense ``tensor`` to ``totals[place]``, an int64 on its device."""
     data = tensor if digests.is_plain(tensor) else digests.plain(tensor)
     count, left = divmod(data.nbytes, 8)
+    grid = (max(1, -(-count // _BLOCK)), 1, 1)
     tensors: Any
     if _INTERPRETS:
         whole = data.reshape(-1).view(torch.uint8)
         tensors = (whole[: count * 8].view(torch.int64) if count else totals), whole, totals
-    else:
-        address, words = address_of(data), torch.int64
-        tensors = _Pointer(address, words), _Pointer(address, torch.uint8), _Pointer(address_of(totals), words)
-    launch = mixed_sum_kernel[(max(1, -(-count // _BLOCK)),)]
-    is_elsewhere = data.is_cuda and data.device.index != torch.cuda.current_device()
+        mixed_sum_kernel[grid](*tensors, place, count, left, BLOCK=_BLOCK)
+        return
+    device, words = data.device.index, torch.int64
+    address, into = address_of(data), address_of(totals)
+    # Triton compiles one kernel for addresses like these and counts of 32 bits.
+    is_usual = (address | into) % _ALIGNED == 0 and count < 1 << 31
+    launch = _launchers.get((device, grid)) if is_usual else None
+    tensors = _Pointer(address, words), _Pointer(address, torch.uint8), _Pointer(into, words)
+    is_elsewhere = _are_several() and device != torch.cuda.current_device()
     with torch.cuda.device(data.device) if is_elsewhere else nullcontext():
-        launch(*tensors, place, count, left, BLOCK=_BLOCK)
+        if launch is not None:
+            launch(*tensors, place, count, left, _BLOCK)
+            return
+        kernel = mixed_sum_kernel[grid](*tensors, place, count, left, BLOCK=_BLOCK)
+        if is_usual and count:
+            _remember(kernel, device, grid, data)
+
+
+_ALIGNED, _MOST_LAUNCHERS = 16, 4096
+_launchers: dict[tuple[int, tuple[int, int, int]], Callable[..., None]] = {}
+"""By device and grid: what launches the compiled kernel as it is. To look up how to compile it for the arguments, as
+Triton does at each launch, takes four times as long as the launch."""
+_can_launch: dict[int, bool] = {}
+"""By device: whether such a launch was seen to give what Triton's own gives."""
+
+
+@cache
+def _are_several() -> bool:
+    return torch.cuda.device_count() > 1
+
+
+def _remember(kernel: Any, device: int, grid: tuple[int, int, int], data: torch.Tensor) -> None:
+    """Launch a compiled kernel without Triton's search from now on, if this Triton allows it."""
+    if device not in _can_launch:
+        _can_launch[device] = False
+        with suppress(Exception), unseen():  # another Triton wants other arguments
+            both = torch.zeros(2, dtype=torch.int64, device=data.device)
+            count, left = divmod(data.nbytes, 8)
+            address, words = address_of(data), torch.int64
+            given = _Pointer(address, words), _Pointer(address, torch.uint8), _Pointer(address_of(both), words)
+            mixed_sum_kernel[grid](*given, 0, count, left, BLOCK=_BLOCK)
+            kernel[grid](*given, 1, count, left, _BLOCK)
+            first, second = both.tolist()
+            _can_launch[device] = first == second != 0
+    if _can_launch[device] and len(_launchers) < _MOST_LAUNCHERS:
+        _launchers[device, grid] = kernel[grid]
