@@ -13,7 +13,7 @@ import pytest
 from tests.support.traced import traced
 from tracer.divergence.lines import ComparedLines, LineKind, compared_lines
 from tracer.tables.sources import source_of, sources
-from tracer.trace.lines import RESULT, LineRow, Text, read_lines
+from tracer.trace.lines import GENERATOR, RESULT, Entered, LineCode, LineRecord, LineRow, LineText, Text, read_lines
 
 
 def compared(folder: Path, source: str, second: str = "") -> ComparedLines:
@@ -989,6 +989,27 @@ def test_the_order_in_which_threads_change_what_they_share_is_named_where_they_d
     found = [source for source in compared_lines(*runs, [0]).sources if source.reaches]
     assert (found[0].location.rpartition("/")[2], found[0].source) == (f"program.py:{line}", row), found
     assert found[0].is_threads
+
+
+@pytest.mark.parametrize(("call", "row"), [("random.random", "shared-by-threads"), ("time.sleep", "")])
+def test_a_thread_that_is_the_first_to_see_a_draw_does_not_share_the_generator(call: str, row: str) -> None:
+    state = f"{GENERATOR}python"
+    runs: list[dict[str, list[LineRecord]]] = [
+        {
+            "": [
+                LineCode(0, "p.py", "<module>", 1),
+                LineCode(1, "p.py", "work", 5),
+                Entered(0, 1, 0, 1, -1, 0, 0, 0, {state: "5.5"}),
+                Entered(1, 2, 1, 1, -1, 0, 0, 0, {}),
+                Text(1, 6, LineText((), ("x",), (call,))),
+                LineRow(2, 6, 1, 0, {state: f".{run}"}),
+                Text(0, 2, LineText((), ("y",), ("random.random",))),
+                LineRow(1, 2, 1, 0, {state: f".{run}{run}", "y": f"0.{run}"}),
+            ]
+        }
+        for run in "78"
+    ]
+    assert [source.source for source in compared_lines(*runs).sources] == [row]
 
 
 POOL = """\

@@ -54,6 +54,8 @@ from tracer.trace.lines import (
 
 #: Lines of the way from a root to a call that are kept.
 _LONGEST_PATH = 12
+#: Where the functions are that draw from a global generator.
+_DRAWING = {"python": "random.", "numpy": "numpy.random."}
 #: Digests of so many letters are met for other values too: small numbers, booleans.
 _SHORT = 5
 #: What the digests of generators that are not global begin with.
@@ -1114,11 +1116,13 @@ def _of_threads(
                         counts[frame.process, frame.key, row.line, name][side][digest] += 1
                         if not side:
                             givers[frame.process, name.rpartition(".")[2], digest] = frame, row.line
-    drawers = {
-        key: next(at for at, _ in lines.most_common() if at[0].entered.thread)
-        for key, lines in drawn.items()
-        if len({frame.entered.thread for frame, _ in lines}) > 1
-    }
+    drawers = {}
+    for key, lines in drawn.items():
+        of = _DRAWING.get(key[1].removeprefix(GENERATOR), "torch.")  # a thread may only be the first to see a draw
+        drawing = [at for at, _ in lines.most_common() if any(call.startswith(of) for call in one.text(*at).calls)]
+        others = [at for at in drawing if at[0].entered.thread]
+        if others and len({frame.entered.thread for frame, _ in drawing}) > 1:
+            drawers[key] = others[0]
     return {key for key, (ours, theirs) in counts.items() if ours == theirs}, drawers, givers
 
 
