@@ -87,12 +87,12 @@ def faults(ends: dict[str, tuple[str, Ran]]) -> list[tuple[str, Ran]]:
     return [(op, ran) for op, ran in ends.values() if ran.code not in (0, 1)]
 
 
-def test_the_findings_of_six_models_give_programs_that_run_and_those_that_vary_here_end_with_1(
+def test_the_findings_of_three_models_give_programs_that_run_and_those_that_vary_here_end_with_1(
     two_threads: None,
 ) -> None:
     varies: set[str] = set()
     ends: dict[str, tuple[str, Ran]] = {}
-    for name in ("gpt2", "llama", "vit", "whisper", "caption", "messages"):
+    for name in ("gpt2", "caption", "messages"):
         tracer = recorded(name)
         written = {backend: programs(tracer.report(backend=backend)) for backend in BACKENDS}
         assert written["npu"], name
