@@ -206,6 +206,17 @@ class DeterministicMode(Word):
     ON = "on"
 
 
+class HintKind(Word):
+    """What a program's own code may do otherwise in another run or process; one recording shows nothing of it."""
+
+    LISTING = "unsorted-listing"
+    """A folder is listed, and not in a call of ``sorted``."""
+    HASH_ORDER = "hash-order"
+    """A set is gone through, or ``hash`` called, and not in a call of what ignores the order."""
+    OWN_GENERATOR = "own-generator"
+    """A class makes a generator for itself, of which each worker of a loader has a copy."""
+
+
 class BlindSpotKind(Word):
     """A part of the program that a dispatch mode cannot see, sees only in part, or changes.
 

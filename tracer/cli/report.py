@@ -44,6 +44,7 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     shell_complete=files,
 )
 @option("--targets", "T[,T]", "Further targets that the page compares: all, cuda:2.4, npu ...")
+@click.option("--no-hints", is_flag=True, help="Leave out hints at what may be otherwise in another run or process.")
 @verbosity
 def command(
     traces: tuple[str, ...],
@@ -52,6 +53,7 @@ def command(
     table: str | None,
     output: str | None,
     targets: str | None,
+    no_hints: bool,
     detail: Detail,
 ) -> int:
     """Judge TRACE for a backend, a torch version and settings, and write the report.
@@ -76,6 +78,7 @@ def command(
             report,
             traces=tuple(Path(path).name for path in traces),
             strict=target["strict"],
+            has_hints=not no_hints,
             portability=()
             if targets is None
             else judge_targets(trace, targets_named(targets, report.target.torch), **target),

@@ -104,6 +104,8 @@ class Report:
     """The processes of one program, where its children were recorded too; empty where one process was."""
     repeated: Repeated | None = None
     """Several runs that were compared, this report being on the first of them; ``None`` where there was one."""
+    has_hints: bool = True
+    """Whether hints are told: what may be otherwise elsewhere, without a verdict."""
 
     @property
     def diverged(self) -> bool:

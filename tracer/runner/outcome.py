@@ -53,6 +53,8 @@ class ScriptRecording:
     """What is recorded."""
     source_folder: str | None = None
     """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
+    hint_folder: str | None = None
+    """The folder below which the program's own files are read for hints; ``None`` reads none."""
     machine: FakeMachine | None = None
     """The machine that fake tensors stand in for; ``None`` for a run on real ones."""
     one_rank: OneRank | None = None
@@ -306,6 +308,10 @@ class ScriptRecording:
             from tracer.runner.script import source_lines
 
             trace = msgspec.structs.replace(trace, source_lines=source_lines(trace, self.source_folder))
+        if self.hint_folder is not None:
+            from tracer.runner.hints import hints_of
+
+            trace = msgspec.structs.replace(trace, hints=hints_of(trace, self.hint_folder))
         if trace != self._written:
             trace.save(self.output, rescue=rescue)
             window.session.save_inputs(self.output)

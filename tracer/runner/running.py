@@ -147,6 +147,7 @@ def run_script(
         ends_before=task.ends_before,
         options=options.with_values_at(values_path(os.path.abspath(output))),
         source_folder=os.getcwd() if with_source else None,
+        hint_folder=None if quiet else os.getcwd(),
         machine=machine,
         one_rank=one_rank,
         left_behind=left_behind,

@@ -221,7 +221,7 @@ MOST_LINES = 5_000
 LONGEST = 200
 #: Lines before and after one that is shown with its neighbours.
 AROUND = 2
-_INSTALLED = {"site-packages", "dist-packages"}
+INSTALLED = {"site-packages", "dist-packages"}
 
 
 def source_lines(trace: Trace, folder: str) -> dict[str, str]:
@@ -282,6 +282,6 @@ def _named(root: Path, place: str) -> tuple[str, int]:
     with suppress(OSError, ValueError):
         file = (root / path).resolve()
         below = file.relative_to(root)
-        if number.isdigit() and not _INSTALLED.intersection(below.parts) and file.is_file():
+        if number.isdigit() and not INSTALLED.intersection(below.parts) and file.is_file():
             return str(file), int(number)
     return "", 0

@@ -72,6 +72,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[records.Child, ...] = ()
     """The processes that the program started, and those that these started; only if children were asked for. A process
     that was not recorded is a blind spot too."""
+    hints: tuple[records.CodeHint, ...] = ()
+    """Lines of the program's own files that may do otherwise in another run or process (``tracer run``)."""
     source_lines: dict[str, str] = {}
     """The text of the user's own lines by ``path:line``; only where it was asked for, since traces are shared."""
 

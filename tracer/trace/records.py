@@ -608,6 +608,18 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of its trials, each execution as one call; ``None`` if trials were off or nothing is at risk."""
 
 
+class CodeHint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of a file of the program's own that ran; nobody knows whether the line itself did."""
+
+    kind: names.HintKind
+    location: str
+    """``path:line``."""
+    name: str
+    """The function that is called there; of a generator, the class that makes it."""
+    count: int = 1
+    """Recordings in which its file ran."""
+
+
 class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that ran and was not seen, or seen only in part."""
 

@@ -12,6 +12,7 @@ from tracer.names import EvidenceKind, RowOutcome, Training
 from tracer.plain import json_text
 from tracer.report.report import Report
 from tracer.report.sections.answers import headline
+from tracer.report.sections.process import hint_words
 from tracer.trace import records
 from tracer.trace.differences import RankComparison
 from tracer.trace.records import FactValue
@@ -88,6 +89,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Target, findings, tally, banners, environment, blind spots, sources and tables."""
     plan: tuple[PlannedChange, ...]
     """The numbered changes."""
+    hints: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """What may be otherwise in another run, process or machine, a sentence each; no verdicts."""
     accepted: tuple[Acceptance, ...] | msgspec.UnsetType = msgspec.UNSET
     """Behind a gate: the findings that somebody spoke for."""
     failing: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -119,6 +122,7 @@ def pieces(report: Report) -> Iterator[str]:
         headline=headline(report)[1],
         judgement=msgspec.structs.replace(form, findings=()),
         plan=report.plan,
+        hints=(hint_words(report) if report.has_hints else ()) or msgspec.UNSET,
         accepted=msgspec.UNSET if report.accepted is None else report.accepted,
         failing=msgspec.UNSET if report.failing is None else tuple(sorted(report.failing)),
         ranks=report.ranks or msgspec.UNSET,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tracer.findings import FillCost, Judgement, Process, Target
-from tracer.names import SEVERITY, About, BlindSpotKind, ChildState, SeedOrigin, StartedBy, Training, Verdict
+from tracer.names import SEVERITY, About, BlindSpotKind, ChildState, HintKind, SeedOrigin, StartedBy, Training, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
@@ -63,6 +63,57 @@ def settings(report: Report, reader: Reader) -> Section | None:
         subjects = some([note.subject for note in notes], 1)
         gist = f"{len(notes):,} that {differ} between machines only: {subjects}"
     return Section(anchor="settings", title="Settings", blocks=tuple(blocks), gist=gist) if blocks else None
+
+
+def hints(report: Report, reader: Reader) -> Section | None:
+    """What may be otherwise in another run, process or machine, though this recording shows nothing of it."""
+    if not report.has_hints or not (words := hint_words(report)):
+        return None
+    shown, left_out = first(words, None if reader.is_whole else _HINTS)
+    bullets = said.Bullets(shown, left_out, "--verbose has")
+    return Section(anchor="hints", title="Hints, which are no findings", label="Hints", blocks=(bullets,))
+
+
+#: Hints of one screen.
+_HINTS = 5
+_HASH_SEED = "PYTHONHASHSEED"
+
+
+def hint_words(report: Report) -> tuple[str, ...]:
+    """A line for each thing that one recording hints at."""
+    trace = report.judgement.trace
+    found: dict[tuple[HintKind, str], list[str]] = {}
+    for hint in trace.hints:
+        found.setdefault((hint.kind, hint.name), []).append(hint.location)
+    words = [
+        f"{some(places, 2)}: `{name}` gives its names in any order; put it in `sorted(...)`"
+        for (kind, name), places in found.items()
+        if kind is HintKind.LISTING
+    ]
+    seed = trace.environment.variables.get(_HASH_SEED, "random")
+    hashed = [place for (kind, _), places in found.items() for place in places if kind is HintKind.HASH_ORDER]
+    if hashed and not seed.isdigit():
+        words.append(f"{some(hashed, 2)}: the order of a set, and `hash`, hang on {_HASH_SEED}, which is not set")
+    for loader in trace.loaders:
+        place, owner = _place(loader), loader.fetched_by.partition(".")[0]
+        made_at = (
+            found.get((HintKind.OWN_GENERATOR, owner), []) if loader.workers and not loader.has_worker_init else []
+        )
+        if made_at:
+            copies = f"each of {plural(loader.workers, 'worker')} of the DataLoader at {place} draws from a copy"
+            words.append(f"{made_at[0]}: {copies}, the same numbers; make it of `torch.initial_seed()` in the worker")
+        if loader.epoch_set is False and loader.iterations > 1:
+            words.append(f"{place}: `set_epoch` was never called, so every epoch has the same order")
+    drawn = [draw for draw in trace.draws if draw.generator.startswith("cuda") and not draw.module and draw.location]
+    if drawn:
+        at = some(list(dict.fromkeys(draw.called_from or draw.location for draw in drawn)), 2)
+        words.append(f"{at}: drawn on a GPU, whose kind decides the numbers; draw on the CPU and copy")
+    ranks = report.ranks
+    has_one_seed = ranks is not None and all(setting.name != "torch_seed" for setting in ranks.settings)
+    inside = [draw for draw in trace.draws if draw.module and draw.origin is SeedOrigin.PROGRAM]
+    if has_one_seed and inside:
+        words.append(f"{inside[0].location}: all ranks draw the same numbers, as all have one seed; add the rank to it")
+    return tuple(words)
 
 
 def draws(report: Report, reader: Reader) -> Section | None:

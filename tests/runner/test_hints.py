@@ -1,0 +1,79 @@
+"""Hints of the program's own code: what may be otherwise elsewhere is named, what is put in order is not."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.support.build import call, trace
+from tests.support.command import tracer_process
+from tracer.names import HintKind
+from tracer.runner.hints import hints_of
+from tracer.trace.file import Trace
+
+LISTING, HASH, OWN = HintKind.LISTING, HintKind.HASH_ORDER, HintKind.OWN_GENERATOR
+
+
+@pytest.mark.parametrize(
+    ("code", "hints"),
+    [
+        ("import os\nfor name in os.listdir('d'): print(name)", [(LISTING, 2, "os.listdir")]),
+        ("from glob import glob\nfiles = glob('*.pt')", [(LISTING, 2, "glob")]),
+        ("files = [p for p in folder.rglob('*')]", [(LISTING, 1, "rglob")]),
+        ("for root, _, files in os.walk('d'): use(files)", [(LISTING, 1, "os.walk")]),
+        ("files = sorted(os.listdir('d'), key=len)", []),
+        ("files = sorted(p for p in self.root.iterdir() if p.suffix)", []),
+        ("files = glob.glob('*')\nfiles.sort()", []),
+        ("self.files = os.listdir('d')\nself.files.sort()", []),
+        ("if 'a' in os.listdir('d') or len(os.listdir('d')): pass", []),
+        ("found = re.glob('x') or self.glob('x')", [(LISTING, 1, "glob")]),
+        ("ids = {w: i for i, w in enumerate(set(words))}", [(HASH, 1, "a set")]),
+        ("for word in {'a', 'b'}: use(word)", [(HASH, 1, "a set")]),
+        ("words = list(frozenset(words))", [(HASH, 1, "a set")]),
+        ("for word in sorted(set(words)): use(word)", []),
+        ("count = len(list(set(words)))", []),
+        ("bucket = hash(word) % 8", [(HASH, 1, "hash")]),
+        ("class A:\n    def __hash__(self): return hash(self.a)", []),
+        ("class D:\n    def __init__(self):\n        self.rng = np.random.default_rng(1)", [(OWN, 3, "D")]),
+        ("rng = np.random.default_rng(1)", []),
+        ("def broken(:", []),
+    ],
+)
+def test_lines_that_may_be_otherwise_are_named(
+    code: str, hints: list[tuple[HintKind, int, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(code, encoding="utf-8")
+    found = hints_of(trace(call(location="train.py:1")), str(tmp_path))
+    assert [(hint.kind, hint.location, hint.name) for hint in found] == [
+        (kind, f"train.py:{line}", name) for kind, line, name in hints
+    ]
+
+
+def test_files_of_others_are_not_read(tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages" / "lib.py"
+    installed.parent.mkdir()
+    installed.write_text("import os\nos.listdir('d')", encoding="utf-8")
+    calls = (call(location="site-packages/lib.py:2"), call(location="../other.py:1"), call(location="gone.py:1"))
+    assert hints_of(trace(*calls), str(tmp_path)) == ()
+
+
+def test_a_script_and_what_it_imports_are_read_and_a_report_tells_it_once(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text("import os\nNAMES = list(os.listdir('.'))\n", encoding="utf-8")
+    script = """
+        import data
+        import torch
+
+        torch.manual_seed(0)
+        model = torch.nn.Linear(2, 2)
+        model(torch.ones(2, 2)).sum().backward()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(script), encoding="utf-8")
+    assert tracer_process("run", "train.py", cwd=tmp_path).code == 0
+    assert [hint.location for hint in Trace.load(tmp_path / "trace.json").hints] == ["data.py:2"]
+    told = tracer_process("report", "trace.json", cwd=tmp_path, COLUMNS="100").out
+    assert "data.py:2: `os.listdir` gives its names in any order" in told
+    assert told.startswith("# No risk found in")
+    assert "os.listdir" not in tracer_process("report", "trace.json", "--no-hints", cwd=tmp_path).out
