@@ -26,7 +26,7 @@ import json, os
 from pathlib import Path
 from click.testing import CliRunner
 from tracer.cli.repeat import command
-from tracer.report.files.compared import repeated_json
+from tracer.report.compared import repeated_json
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.declared import parse_held, parse_varied
 from tracer.runner.repeated.repeating import Asked, repeat_script

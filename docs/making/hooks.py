@@ -24,7 +24,7 @@ _FROM_ELSEWHERE = re.compile(r"""<(?:script|img|iframe|link rel="(?:stylesheet|p
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """The site's address is that of the package's metadata."""
-    from tracer.report.files.sarif import site_address
+    from tracer.report.sarif import site_address
 
     config.site_url = site_address() or None
     return config

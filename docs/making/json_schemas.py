@@ -16,7 +16,7 @@ import msgspec
 from tracer import findings
 from tracer.gate import gating
 from tracer.plain import json_lines
-from tracer.report.files import json_format
+from tracer.report import json_format
 from tracer.trace import differences, file, records
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

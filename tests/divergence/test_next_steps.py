@@ -16,7 +16,7 @@ from tracer.divergence.repeated import Held, next_steps
 from tracer.findings import PlannedChange
 from tracer.names import Phase
 from tracer.plan import make_plan
-from tracer.report.files.compared import plan_after, repeated_json
+from tracer.report.compared import plan_after, repeated_json
 from tracer.trace.values import ValueKind
 
 CALM = re.compile("no risk found|nothing asks for a change|asks for a change|whatever was found repeats", re.I)

@@ -57,9 +57,9 @@ def test_an_op_that_the_target_lacks_is_unknown_there(name: str, backend: str) -
 def test_no_format_that_people_read_names_an_op_of_the_cpu(backend: str, settings: str) -> None:
     chosen = [name for name in NAMED if name not in OWN]
     report = judge(trace(*map(recorded, chosen)), backend=backend, settings=settings)
-    from tracer.report.files.junit import render as junit
-    from tracer.report.files.sarif import render as sarif
+    from tracer.report.junit import render as junit
     from tracer.report.render.markdown import render as markdown
+    from tracer.report.sarif import render as sarif
 
     shown = {
         "text": report.to_text(width=200, color=False, limit=None),

@@ -19,7 +19,7 @@ from tests.report.samples import HOSTILE, full_report, hostile_process_report, h
 from tests.support.slow import slow_unless
 from tracer.plain import encodable, one_line, visible
 from tracer.report import Report
-from tracer.report.files.json_format import Document
+from tracer.report.json_format import Document
 from tracer.report.render import page as html
 
 ANY_TEXT = st.text(st.characters(), max_size=40) | st.sampled_from(HOSTILE)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.samples import full_report, process_report
 from tracer.report import Report
-from tracer.report.files import sarif as site
+from tracer.report import sarif as site
 from tracer.report.report import render
 
 ADDRESS = "https://docs.example"

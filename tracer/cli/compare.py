@@ -93,7 +93,7 @@ def command(
     check_folder(folder)
     with ENDING.handling_signals():
         comparison = compare_script(AskedConfigurations(task, one, other, folder, yardstick_runs, children))
-        from tracer.report.files.compared import code_of, write_comparison
+        from tracer.report.compared import code_of, write_comparison
         from tracer.report.render.terminal import READER
         from tracer.report.sections.configurations import configuration_blocks
 

@@ -264,7 +264,7 @@ def _has_magnitudes_alone(path: str) -> bool:
 def _compare_magnitudes(old: str, new: str, yardstick: Iterable[str], *, as_json: bool) -> int:
     """Say whether two configurations differ by rounding; the exit code is that of ``tracer compare``."""
     from tracer.divergence.magnitudes import compared
-    from tracer.report.files.compared import code_of, comparison_json
+    from tracer.report.compared import code_of, comparison_json
     from tracer.report.render.terminal import READER
     from tracer.report.sections.configurations import configuration_blocks
     from tracer.trace.values import read_ranks
@@ -345,7 +345,7 @@ def _json(parted: Divergence | None, compared: GateComparison | None) -> str:
 
     document: dict[str, Any] = {} if compared is None else msgspec.to_builtins(compared)
     if parted is not None:
-        from tracer.report.files.compared import divergence_json
+        from tracer.report.compared import divergence_json
 
         values = divergence_json(parted)
         document = {**values, **document, "changed_settings": values["settings"]}

@@ -101,12 +101,12 @@ def command(
     arms = parse_varied(vary) if vary is not None else ()
     with ENDING.handling_signals():
         result = repeat_script(Asked(task=task, folder=folder, runs=runs, arms=arms, hold=held, **asked))
-        from tracer.report.files.compared import write_repeated
+        from tracer.report.compared import write_repeated
 
         repeated = result.repeated
         written = write_repeated(repeated, result.report, folder, [name for name in formats if name != "text"])
         if "text" in formats:
-            from tracer.report.files.compared import plan_after
+            from tracer.report.compared import plan_after
             from tracer.report.render.terminal import READER
             from tracer.report.sections.runs import repeated_blocks
 

@@ -74,7 +74,7 @@ def command(
                 children=children,
             )
         )
-        from tracer.report.files.compared import write_resumed
+        from tracer.report.compared import write_resumed
 
         written = write_resumed(found, folder, [name for name in formats if name != "text"])
         if "text" in formats:

@@ -45,10 +45,10 @@ FORMATS: Mapping[str, Format] = {
     "text": Format(".txt", "tracer.report.render.terminal"),
     "html": Format(".html", "tracer.report.render.page"),
     "csv": Format(".csv", "tracer.report.finding_columns", has_tables=True),
-    "json": Format(".json", "tracer.report.files.json_format", is_long=True),
+    "json": Format(".json", "tracer.report.json_format", is_long=True),
     "markdown": Format(".md", "tracer.report.render.markdown"),
-    "sarif": Format(".sarif", "tracer.report.files.sarif"),
-    "junit": Format(".xml", "tracer.report.files.junit"),
+    "sarif": Format(".sarif", "tracer.report.sarif"),
+    "junit": Format(".xml", "tracer.report.junit"),
 }
 
 
@@ -206,7 +206,7 @@ class Report:
         return render("csv", self, table=table)
 
     def to_json(self) -> str:
-        """The judgement and its plan, as ``tracer.report.files.json_format.Document`` describes."""
+        """The judgement and its plan, as ``tracer.report.json_format.Document`` describes."""
         return render("json", self)
 
     def to_text(self, *, width: int | None = None, color: bool | None = None, limit: int | None = 10) -> str:

@@ -13,8 +13,8 @@ from tests.support.build import finding, report
 from tests.support.command import process
 from tracer.errors import ReportError
 from tracer.plain import json_text
-from tracer.report.files import json_format
-from tracer.report.files.json_format import REPORT_SCHEMA, Document, JudgementForm
+from tracer.report import json_format
+from tracer.report.json_format import REPORT_SCHEMA, Document, JudgementForm
 from tracer.report.render import page as html
 from tracer.report.report import FORMATS, render
 

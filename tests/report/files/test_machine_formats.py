@@ -25,9 +25,9 @@ from tests.support.build import finding, report
 from tracer.findings import Acceptance
 from tracer.names import About, AcceptedBy, Verdict
 from tracer.report import Report
-from tracer.report.files.sarif import FINGERPRINT, LIMIT
 from tracer.report.render import markdown
 from tracer.report.report import render
+from tracer.report.sarif import FINGERPRINT, LIMIT
 from tracer.trace.records import TraceSource
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -26,7 +26,7 @@ from tracer.names import (
 from tracer.report import Report
 from tracer.report.render.terminal import to_text
 from tracer.report.sections.answers import headline
-from tracer.report.sections.compiled import adding_of, regions_inside, regions_sentence
+from tracer.report.sections.calls import adding_of, regions_inside, regions_sentence
 from tracer.trace import Trace
 
 PUT = "aten.index_put.default"

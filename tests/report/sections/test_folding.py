@@ -116,7 +116,7 @@ def test_what_a_gate_let_pass_and_what_it_did_not_are_not_one_row_of_the_page() 
 
 
 def test_an_op_that_is_another_on_the_target_says_so_where_people_read() -> None:
-    from tracer.report.files.junit import render as junit
+    from tracer.report.junit import render as junit
     from tracer.report.render.markdown import render as markdown
 
     made = report(finding(op="aten.addmm.default", runs_as="aten._cudnn_rnn.default"))

@@ -13,7 +13,7 @@ from tests.support.build import draw, finding, process_finding, report
 from tracer.findings import FillCost, Note, PlannedChange
 from tracer.names import Detail, SeedOrigin, Verdict
 from tracer.report import Report
-from tracer.report.files.json_format import Document, JudgementForm
+from tracer.report.json_format import Document, JudgementForm
 from tracer.report.render.terminal import to_text
 from tracer.report.sections.process import fill_in_brief, fill_words, generator_rows, untouched_generators
 from tracer.report.words import size

@@ -16,7 +16,7 @@ import tracer
 from tests.support.command import tracer_process
 from tracer.divergence.magnitudes import CompareVerdict, Comparison
 from tracer.names import PlaceKind
-from tracer.report.files.compared import UNDECIDED, code_of, comparison_json
+from tracer.report.compared import UNDECIDED, code_of, comparison_json
 from tracer.report.sections.configurations import headline
 
 Drop = Callable[[torch.Tensor], torch.Tensor]

@@ -10,7 +10,7 @@ import torch
 
 import tracer
 from tracer.divergence.magnitudes import CompareVerdict
-from tracer.report.files.compared import UNDECIDED, code_of, comparison_json
+from tracer.report.compared import UNDECIDED, code_of, comparison_json
 from tracer.report.sections.configurations import headline
 
 Entries = Callable[[torch.Tensor, torch.Tensor], Any]

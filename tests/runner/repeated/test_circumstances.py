@@ -13,7 +13,7 @@ from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
 from tracer.plain import json_text
 from tracer.report.blocks import PAGE
-from tracer.report.files.compared import repeated_json
+from tracer.report.compared import repeated_json
 from tracer.report.render.terminal import drawn, printed
 from tracer.report.sections.runs import repeated_blocks, repeated_headline
 from tracer.runner.repeated.declared import Circumstance, Start, parse_held, parse_varied

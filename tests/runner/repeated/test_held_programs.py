@@ -11,7 +11,7 @@ from tests.runner.repeated.planting import PROGRAMS
 from tests.support.slow import slow_unless
 from tracer.divergence.repeated import Repeated
 from tracer.plain import json_text
-from tracer.report.files.compared import repeated_json
+from tracer.report.compared import repeated_json
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.declared import Circumstance
 from tracer.runner.repeated.holding import MOST_RUNS

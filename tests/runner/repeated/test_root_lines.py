@@ -20,7 +20,7 @@ from tracer.divergence.repeated import HeldLine, Repeated
 from tracer.names import Phase
 from tracer.recording.lines.variable_digests import digest_text
 from tracer.recording.options import LineOptions
-from tracer.report.files.compared import repeated_json
+from tracer.report.compared import repeated_json
 from tracer.report.sections.root_lines import proof_of
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.repeating import Asked, repeat_script

@@ -1,20 +1,37 @@
-"""Recorded calls by verdict: in all, by phase and by module, and for several targets side by side.
+"""Recorded calls by verdict: in all, by phase and module, in regions of compiled code, and for several targets.
 
 The model is nested blocks as wide as their calls, laid out here so that it stands on paper and without scripts.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import Judgement
-from tracer.names import SEVERITY, Phase, Verdict
+from tracer.names import (
+    SEVERITY,
+    About,
+    DeterministicMode,
+    Direction,
+    KernelLanguage,
+    Phase,
+    RegionGap,
+    RegionInside,
+    RegionKind,
+    RegionOrigin,
+    Verdict,
+)
+from tracer.plan import name_of
 from tracer.report import blocks as said
-from tracer.report.blocks import Reader, Section, Words
+from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.report import Report, mode_effect
-from tracer.report.words import VERDICTS, by_severity, calls_behind, is_call, plural
+from tracer.report.words import VERDICTS, by_severity, calls_behind, is_call, plural, some
+from tracer.trace.records import Kernel, Region
+
+if TYPE_CHECKING:
+    from tracer.judging.call_findings import JudgedCall
 
 #: Blocks that are drawn, the widest first; levels below the root; the thinnest block in percent of the whole.
 MOST_BLOCKS = 500
@@ -208,3 +225,219 @@ def _worst_of(judgement: Judgement) -> Verdict:
     verdicts = {verdict for verdict in SEVERITY if judgement.tally[verdict]}
     verdicts |= {finding.verdict for finding in judgement.findings if not is_call(finding)}
     return min(verdicts, key=SEVERITY.index, default=Verdict.UNKNOWN)
+
+
+LANGUAGES: Mapping[KernelLanguage, str] = {
+    KernelLanguage.CPP: "generated C++",
+    KernelLanguage.TRITON: "generated Triton",
+    KernelLanguage.TEMPLATE: "template",
+    KernelLanguage.EXTERN: "eager kernel, called",
+    KernelLanguage.FALLBACK: "eager kernel, called",
+    KernelLanguage.USER_TRITON: "your Triton kernel",
+    KernelLanguage.OTHER: "kernel",
+}
+_ORIGINS: Mapping[RegionOrigin, str] = {
+    RegionOrigin.COMPILED: "compiled while it was recorded",
+    RegionOrigin.CACHE: "its code came from a cache",
+    RegionOrigin.EARLIER: "compiled before recording began",
+    RegionOrigin.UNKNOWN: "",
+}
+_GAPS: Mapping[RegionGap, str] = {
+    RegionGap.EARLIER: "it was compiled before recording began",
+    RegionGap.BACKEND: "only its backend can read the code that it makes",
+    RegionGap.FORMAT: "this torch tells of it in a form that is not known here",
+    RegionGap.HOOKS: "this torch lacks what a recorder listens to",
+    RegionGap.NEVER_RAN: "it did not run while recording",
+}
+_INSIDE: Mapping[RegionInside, str] = {
+    RegionInside.OPS_AND_KERNELS: "",
+    RegionInside.OPS: "Which kernels its ops went into was not seen",
+    RegionInside.KERNELS: "Its ops were not seen, its kernels were",
+    RegionInside.DISPATCHED: "Its ops ran one by one, and were counted as eager ones are",
+    RegionInside.UNSEEN: "Its inside was not seen",
+}
+
+
+class RegionShown(NamedTuple):
+    """One region with what is known of its inside."""
+
+    region: Region
+    verdict: Verdict
+    """The worst of its calls; unknown where they were not seen."""
+    calls: tuple[JudgedCall, ...]
+    """Worst first; empty for a report without its trace."""
+    kernels: tuple[Kernel, ...]
+    """Those that add in any order first."""
+    gap: str
+    """The parts that were not seen, and why; empty for one that was seen whole."""
+
+    @property
+    def title(self) -> str:
+        """The compiled code, and where it begins."""
+        what = self.region.function or "compiled code"
+        return f"{what} at {self.region.location}" if self.region.location else what
+
+
+ADDS = "adds atomically"
+
+#: Regions that are listed, and kernels and ops of one; kernels of a region that a terminal is told of.
+_REGIONS, _IN_REGION, _TELLING = 60, 60, 4
+
+
+def compiled(report: Report, reader: Reader) -> Section | None:
+    """The regions of compiled code, the worst first."""
+    insides = regions_inside(report)
+    if not insides:
+        return None
+    shown, left_out = first(insides, min(_REGIONS, reader.rows))
+    regions = (
+        said.Row(
+            (said.Badge(inside.verdict), " ", said.Code(inside.region.id)),
+            aside=said.Code(inside.title),
+            blocks=(
+                said.quiet("; ".join(_facts(inside.region))),
+                *said.paragraphs(f"{inside.gap}." if inside.gap else ""),
+                *(_folded(inside, number == 0) if reader.is_whole else _telling(inside)),
+            ),
+        )
+        for number, inside in enumerate(shown)
+    )
+    blocks: tuple[said.Block, ...] = said.paragraphs(regions_sentence(report), tone=said.Tone.LEAD)
+    blocks += (said.Rows(tuple(regions), anchor="region", left_out=left_out),)
+    gaps = some([f"{inside.region.id}: {inside.gap}" for inside in insides if inside.gap], 2, "; ")
+    gist = (
+        f"{regions_sentence(report)}{f' {gaps}' if gaps else ''}"
+        if not any(inside.region.kind is RegionKind.CUDA_GRAPH for inside in insides)
+        else ""
+    )
+    return Section(anchor="compiled", title="Compiled code", blocks=blocks, gist=gist)
+
+
+def _telling(inside: RegionShown) -> tuple[said.Block, ...]:
+    """The kernels of which there is something to say."""
+    telling = [kernel for kernel in inside.kernels if kernel.adds_in_any_order or kernel.choice or kernel.by_stopwatch]
+    return (_kernels(telling, _TELLING),) if telling else ()
+
+
+def _folded(inside: RegionShown, is_first: bool) -> tuple[said.Block, ...]:
+    kernels, calls = inside.kernels, inside.calls
+    if not kernels and not calls:
+        return ()
+    summary = f"{plural(len(kernels), 'kernel')}, {plural(len(calls), 'op and place', 'ops and places')}"
+    tables: tuple[said.Block, ...] = (_kernels(kernels, _IN_REGION),) if kernels else ()
+    tables += (_ops(calls, _IN_REGION),) if calls else ()
+    varies = any(kernel.adds_in_any_order for kernel in kernels)
+    return (said.Fold(summary, tables, is_open=is_first and varies),)
+
+
+def _kernels(kernels: Sequence[Kernel], most: int) -> said.Table:
+    shown, left_out = first(kernels, most)
+    columns = said.columns("Kernel", "What it is", "Made of")
+    return said.Table(columns, tuple(map(_kernel, shown)), "kernel", left_out)
+
+
+def _kernel(kernel: Kernel) -> tuple[Words, ...]:
+    adds = adding_of(kernel)
+    choice = kernel.choice
+    if kernel.by_stopwatch:
+        choice = f"{choice}, chosen with a stopwatch" if choice else "chosen with a stopwatch"
+    times = f"called {plural(kernel.calls, 'time')} a run" if kernel.calls != 1 else ""
+    adding = said.Soft(said.Strong(adds), is_faint=False) if adds == ADDS else said.Soft(adds)
+    what: Words = (LANGUAGES[kernel.language], said.Soft(times), adding, said.Soft(choice))
+    made_of = ", ".join(dict.fromkeys(name_of(op) for op in kernel.original_ops or kernel.ops))
+    return said.Code(kernel.name), what, said.Code(made_of)
+
+
+def adding_of(kernel: Kernel) -> str:
+    """``adds atomically``, ``adds nothing atomically``, or nothing where no source is there to read."""
+    if kernel.atomic and not kernel.adds_in_any_order:
+        return f"{ADDS} on one thread, so in one order"
+    return "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else "adds nothing atomically"
+
+
+def _ops(calls: Sequence[JudgedCall], most: int) -> said.Table:
+    shown, left_out = first(calls, most)
+    columns = said.columns("Op", "Verdict", "Into", "Place", long="Place")
+    return said.Table(columns, tuple(map(_op, shown)), "op", left_out, "`--table calls` has")
+
+
+def _op(call: JudgedCall) -> tuple[Words, ...]:
+    group, ruling = call
+    in_mode = ruling.deterministic_mode
+    under: Words = ("→ ", said.Badge(in_mode), " under the mode") if in_mode is not ruling.verdict else ""
+    module: Words = ("in ", said.Code(group.module)) if group.module else ""
+    return (
+        (said.Code(name_of(group.op)), f" {group.phase}, {plural(group.count, 'call')}"),
+        (said.Badge(ruling.verdict), said.Soft(under, " ")),
+        said.Code(", ".join(group.kernels)),
+        (said.Code(group.location or "place not recorded"), said.Soft(module)),
+    )
+
+
+def regions_inside(report: Report) -> list[RegionShown]:
+    """The regions, the worst first, then those that ran most often."""
+    by_region: defaultdict[str | None, list[JudgedCall]] = defaultdict(list)
+    for call in report.judged_calls or ():
+        by_region[call.group.region].append(call)
+    compiled = (finding for finding in report.findings if finding.about is About.COMPILED)
+    of_whole = {name: finding.verdict for finding in compiled for name in finding.regions}
+    regions = report.judgement.trace.regions
+    insides = [_inside(region, by_region[region.id], of_whole.get(region.id)) for region in regions]
+    return sorted(insides, key=lambda it: (SEVERITY.index(it.verdict), -it.region.executions, it.region.id))
+
+
+def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> RegionShown:
+    """``of_whole``: the verdict of a finding that is about the region and none of its calls."""
+    gap = _INSIDE[region.inside]
+    if gap and region.why is not None:
+        gap = f"{gap}: {_GAPS[region.why]}"
+    verdicts = {call.ruling.verdict for call in calls}
+    if not calls:
+        is_unknown = gap and region.inside is not RegionInside.DISPATCHED
+        adds = any(kernel.adds_in_any_order for kernel in region.kernels)
+        verdicts = {Verdict.UNKNOWN if is_unknown else Verdict.DETERMINISTIC}
+        verdicts = {Verdict.NONDETERMINISTIC} if adds else verdicts
+    verdicts |= set() if of_whole is None else {of_whole}
+    calls.sort(key=lambda call: (SEVERITY.index(call.ruling.verdict), -call.group.count, call.group.op))
+    kernels = tuple(sorted(region.kernels, key=lambda kernel: not kernel.adds_in_any_order))
+    return RegionShown(region, min(verdicts, key=SEVERITY.index), tuple(calls), kernels, gap)
+
+
+def regions_sentence(report: Report) -> str:
+    """Return how much was compiled and how much of it was seen; empty if nothing was."""
+    regions = [region for region in report.judgement.trace.regions if region.kind is RegionKind.COMPILED]
+    if not regions:
+        return ""
+    with_ops = sum(region.inside in (RegionInside.OPS_AND_KERNELS, RegionInside.OPS) for region in regions)
+    adding = sum(any(kernel.adds_in_any_order for kernel in region.kernels) for region in regions)
+    dispatched = sum(region.inside is RegionInside.DISPATCHED for region in regions)
+    op_by_op = f", {dispatched} counted op by op" if dispatched else ""
+    atomically = f", {adding} with a kernel that {ADDS}" if adding else ""
+    return f"{plural(len(regions), 'region')} of compiled code, the inside of {with_ops} seen{op_by_op}{atomically}."
+
+
+def _facts(region: Region) -> Iterator[str]:
+    if region.kind is RegionKind.CUDA_GRAPH:
+        yield f"a CUDA graph, replayed {plural(region.executions, 'time')}"
+    else:
+        half = "" if region.direction is Direction.INFERENCE else f"{region.direction}, "
+        yield f"{half}ran {plural(region.executions, 'time')}"
+        by = f" by {region.backend}" if region.backend else ""
+        yield f"compiled{by} for {region.device}" if region.device else f"compiled{by}"
+    if region.tried is not None and region.tried.trials:
+        trials = plural(region.tried.trials, "trial")
+        varied = region.tried.varied
+        yield f"run again, it varied in {varied:,} of {trials}" if varied else f"run again, it agreed in {trials}"
+    if _ORIGINS[region.origin]:
+        yield _ORIGINS[region.origin]
+    if region.deterministic_mode not in (None, DeterministicMode.OFF):
+        yield f"under deterministic mode ({region.deterministic_mode})"
+    if region.mode:
+        yield f"mode {region.mode}"
+    if region.recompiles:
+        guard = f", since {region.guard}" if region.guard else ""
+        yield f"compiled again after {region.recompiles}{guard}"
+    if region.kernels:
+        yield f"{plural(region.ops, 'op')} in {plural(len(region.kernels), 'kernel')}"
+    elif region.ops:
+        yield plural(region.ops, "op")

@@ -10,8 +10,7 @@ from tracer.report.blocks import Reader, Section
 from tracer.report.report import Report
 from tracer.report.sections.answers import questions
 from tracer.report.sections.batch_invariance import rows
-from tracer.report.sections.calls import calls, targets
-from tracer.report.sections.compiled import compiled
+from tracer.report.sections.calls import calls, compiled, targets
 from tracer.report.sections.findings import findings, own_lines, refuted, settled, unknown
 from tracer.report.sections.plan import plan
 from tracer.report.sections.process import (
