@@ -580,7 +580,7 @@ class RowOutcome(Word):
     UNKNOWN = "unknown"
     """Which arguments hold rows is not known."""
     UNTRIED = "untried"
-    """The call draws, or could not be made again."""
+    """The call draws, varies from the same rows too, or could not be made again."""
 
 
 class Untried(Word):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 import torch
@@ -24,13 +25,16 @@ def unlike(rows: int) -> float:
 
 @pytest.fixture(scope="module", autouse=True)
 def planted() -> Iterator[None]:
-    """Pointwise ops whose rounding depends on the number of rows, forward and backward."""
+    """Pointwise ops whose rounding depends on the number of rows, forward and backward, and one that varies anyway."""
+    made = count()
     library = torch.library.Library("planted_rows", "DEF")
     library.define("scaled(Tensor x) -> Tensor", tags=torch.Tag.pointwise)
     library.define("scaled_(Tensor(a!) x) -> Tensor(a!)", tags=torch.Tag.pointwise)
+    library.define("racing(Tensor x) -> Tensor", tags=torch.Tag.pointwise)
+    library.impl("racing", lambda x: x * unlike(next(made) % 2 * 3), "CPU")
     library.impl("scaled", lambda x: x * unlike(len(x)), "CPU")
     library.impl("scaled_", lambda x: x.copy_(x * unlike(len(x))), "CPU")
-    for name in ("scaled", "scaled_"):
+    for name in ("scaled", "scaled_", "racing"):
         library.impl(name, torch.library.fallthrough_kernel, "Autograd")
     yield
     library._destroy()
@@ -71,6 +75,17 @@ def trials(model: Callable[..., torch.Tensor], *inputs: torch.Tensor, rows: bool
 
 def told(found: list[RowTrial], outcome: RowOutcome) -> set[str]:
     return {trial.op.split(".")[1] for trial in found if trial.outcome is outcome}
+
+
+class Races(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.planted_rows.racing(x)  # type: ignore[no-any-return]
+
+
+def test_a_kernel_that_varies_from_the_same_rows_is_not_said_to_depend_on_the_others() -> None:
+    found = trials(Races(), torch.randn(8, 6))
+    assert told(found, RowOutcome.ROUNDING) == set()
+    assert told(found, RowOutcome.UNTRIED) == {"racing"}
 
 
 @pytest.mark.parametrize(

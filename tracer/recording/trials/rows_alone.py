@@ -36,6 +36,8 @@ from tracer.trace.records import RowTrial
 _ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 #: The least norm that a difference is held against.
 _LEAST = 1e-30
+#: How often a call is made on all of its rows again, to see whether it varies by itself.
+_CONTROLS = 3
 #: The first calls of a group are all tried, then those whose number is a power of two.
 _FIRST_CALLS = 3
 #: Storages that are known to hold samples, at most.
@@ -298,6 +300,8 @@ class RowTrials(Observer):
                 return self._note(op, RowOutcome.UNTRIED)
             if apart == math.inf:
                 return self._note(op, RowOutcome.MIXED, at)
+            if apart and _varies(call, results, held):
+                return self._note(op, RowOutcome.UNTRIED)
             if apart:
                 return self._note(op, RowOutcome.ROUNDING, origin, samples * call.rows.each, call.size, apart)
         return self._note(op, RowOutcome.EQUAL)
@@ -334,6 +338,18 @@ class RowTrials(Observer):
             )
             for (op, origin, outcome, part, size), tally in self._tallies.items()
         ]
+
+
+def _varies(call: _Call, results: list[torch.Tensor], held: dict[int, int]) -> bool:
+    """Whether the call gives other results from the same rows too, or fails: then its rows show nothing."""
+    try:
+        for _ in range(_CONTROLS):
+            again = tensors_in(call.plan.call(call.part(call.samples.number)))
+            if any(_apart(call, results[at], again[at]) for at in held):
+                return True
+    except Exception:
+        return True
+    return False
 
 
 def _apart(call: _Call, whole: torch.Tensor, part: torch.Tensor) -> float:

@@ -60,7 +60,7 @@ def rows(report: Report, reader: Reader) -> Section | None:
         blocks.append(said.Bullets(tuple(f"`{name_of(trial.op)}` at `{trial.location}`" for trial in shown), left_out))
     for outcome, why in (
         (RowOutcome.UNKNOWN, "Which arguments hold rows is not known"),
-        (RowOutcome.UNTRIED, "Left out, since they draw or could not be made again"),
+        (RowOutcome.UNTRIED, "Left out, since they draw, vary by themselves or could not be made again"),
     ):
         if by[outcome]:
             blocks.append(said.Paragraph(f"{why}: {_by_op(by[outcome])}.", said.Tone.QUIET))
