@@ -12,6 +12,7 @@ import tracer
 from tracer.findings import Acceptance, Finding, Judgement
 from tracer.gate.comparing import ChangeKind, Difference, GateComparison
 from tracer.names import (
+    AT_RISK,
     OF_A_RUN,
     SEVERITY,
     About,
@@ -29,7 +30,7 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
 from tracer.report.report import Report
-from tracer.report.sections.answers import evidence_counts, unnamed_sentence
+from tracer.report.sections.answers import evidence_counts, met, unnamed_sentence
 from tracer.report.sections.calls import targets_shown
 from tracer.report.words import (
     ABOUT,
@@ -190,7 +191,10 @@ def findings(report: Report, reader: Reader) -> Section | None:
     """Every finding, worst first; draws that repeat as they are do not count."""
     unnamed, count = unnamed_sentence(report.judgement), len(report.open_findings)
     if reader.is_one_screen and count and report.accepted is None:
-        return None
+        if not met(report).isdisjoint(AT_RISK):
+            return None
+        no_proof = said.Paragraph(f"{_NO_PROOF}{unnamed}".strip())
+        return Section(anchor="findings", title="Findings", blocks=(no_proof,), count=count)
     blocks: list[said.Block] = []
     if count:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(report.open_findings))
