@@ -19,7 +19,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
 
-from tracer.facts.fact import MISSING, Args, Kwargs
+from tracer.facts.fact import Args, Kwargs
 from tracer.names import OWN_CODE, Phase, PlaceKind
 from tracer.recording.calls.fact_readers import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
@@ -33,7 +33,7 @@ from tracer.recording.origin.modules import OWN_HOOK, ModuleStack
 from tracer.recording.origin.sites import placed
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import seams
-from tracer.recording.values.call_values import ValuesFile, default_states, state_before_draw
+from tracer.recording.values.call_values import ValuesFile, default_states, drawn_before
 from tracer.recording.values.digests import unseen
 from tracer.recording.values.moments import leaves
 from tracer.trace.values import Form, PlaceName
@@ -499,9 +499,7 @@ class Draws(Observer):
     def before(
         self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
     ) -> tuple[str, int] | None:
-        """The generator's name and state; ``None`` where the call draws nothing."""
-        drawn = asked[list(info.readers).index(DRAW)]
-        return None if drawn is MISSING else (str(drawn[0]), state_before_draw(info, args, kwargs))
+        return drawn_before(info, asked, args, kwargs)
 
     def after(
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any

@@ -401,8 +401,7 @@ _FETCHING = Scope("", NOWHERE, is_module=False, host=HostCode.LOADER)
 
 
 def _follow_loaders(modules: ModuleStack) -> Callable[[], None]:
-    """Mark what a loader without workers fetches, outside modules, which may run anywhere; return a function that ends
-    it."""
+    """Mark what a loader without workers fetches outside modules, which may run anywhere; returns what ends it."""
     loading: Any = sys.modules.get("torch.utils.data.dataloader")
     methods = (("_SingleProcessDataLoaderIter", "_next_data"), ("DataLoader", "__iter__"))
     holders = [(owner, name) for cls, name in methods if hasattr(owner := getattr(loading, cls, None), name)]

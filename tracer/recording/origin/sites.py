@@ -156,8 +156,7 @@ def step_of(node: Any) -> GraphCall:
 
 
 def stacks_by_line(frame: FrameType) -> dict[int, GraphCall]:
-    """Of ``frame``, which runs a graph as a program: the step at each line, or of the line before; empty without
-    stacks."""
+    """Of ``frame``, which runs a graph as a program: the step at each line, or before it; empty without stacks."""
     graph = getattr(frame.f_locals.get("self"), "graph", None)
     stacks = {str(node.name): step for node in getattr(graph, "nodes", ()) if (step := step_of(node)).frames}
     by_line: dict[int, GraphCall] = {}

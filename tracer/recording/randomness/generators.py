@@ -99,8 +99,7 @@ _NEGATIVE_FROM = 2**64 - 2**32
 
 
 class SeedWatch(GeneratorWatch):
-    """The watch of torch's generators. A seed whose setting was not seen is judged by its size: entropy has 53 bits or
-    more."""
+    """The watch of torch's generators. A seed that was not seen is judged by its size: entropy has 53 bits or more."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -297,7 +296,8 @@ class SeedWatch(GeneratorWatch):
         if is_default and "cb" in caller.functions and earlier is provenance:
             events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
         else:
-            name = GeneratorKind.TORCH.value if caller.through_torch_random else _event_name(device, is_default)
+            name = device if is_default else GeneratorKind.PASSED.value
+            name = GeneratorKind.TORCH.value if caller.through_torch_random else name
             events = self._note_event(name, origin, caller.frame, seed, is_drawn=is_drawn)
         self._reseeded(generator, before, events)
 
@@ -322,7 +322,8 @@ class SeedWatch(GeneratorWatch):
         if not is_default:
             _tell_of_passed(generator, values.get(seed) or UNSEEN, caller)
         if not caller.is_torch:
-            events = self._note_event(_event_name(generator.device, is_default), SeedOrigin.RESTORED, caller.frame)
+            name = str(generator.device) if is_default else GeneratorKind.PASSED.value
+            events = self._note_event(name, SeedOrigin.RESTORED, caller.frame)
         self._reseeded(generator, before, events)
 
     def _reseeded(self, generator: Any, before: bytes, events: list[EventEntry] | None) -> None:
@@ -366,10 +367,6 @@ def state_of(generator: Any) -> bytes:
 def digest_of(state: bytes) -> str:
     """The digest of a state, sixteen hexadecimal digits; empty if the state could not be read."""
     return hashlib.blake2b(state, digest_size=8).hexdigest() if state else ""
-
-
-def _event_name(device: object, is_default: bool) -> str:
-    return str(device) if is_default else GeneratorKind.PASSED.value
 
 
 #: The watch of this process.

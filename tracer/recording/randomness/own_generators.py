@@ -142,8 +142,7 @@ class OwnGenerators:
             self._starts(kind, generator, seed is not None or not is_object, frame)
 
     def takes_from_the_system(self, call: WatchedCall) -> None:
-        """A ``random.SystemRandom`` is made, which has no state that could be compared or seeded; packages name files
-        and sessions by one."""
+        """A ``random.SystemRandom`` is made, which has no state to compare or seed; packages name files by one."""
         frame = _outside(call.frame)
         if frame is not None and self._sites.kind_of(frame.f_code.co_filename) == USER:
             self._counts.update(filter(None, [self._counted_as(GeneratorKind.PYTHON_OBJECTS, False, frame)]))

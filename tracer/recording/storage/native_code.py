@@ -72,8 +72,7 @@ def _is_native(name: str) -> bool:
 
 @lru_cache(_MOST_SITES)
 def _called(code: CodeType, at: int) -> tuple[str, bool]:
-    """The last name of what the instruction ``at`` calls (``add`` for an operator, empty: not known); whether it is
-    all."""
+    """The last name of what instruction ``at`` calls (``add``: an operator, empty: not known); whether it is all."""
     if not hasattr(code, "co_positions"):
         return _called_by_stack(code, at), False
     places = list(code.co_positions())

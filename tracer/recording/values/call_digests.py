@@ -81,8 +81,7 @@ class Plan:
         )
 
     def numbers(self, args: Args, kwargs: Kwargs) -> int:
-        """The digest of the numbers and dtypes among a call's arguments, and of the parts of tensors that they are; 0
-        without."""
+        """The digest of a call's numbers and dtypes, and of the parts of tensors that it takes; 0 without."""
         numbers: list[Any] = []
         is_numbered, is_placed = False, bool(self.sized or kwargs)
         for value in args:

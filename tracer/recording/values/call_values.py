@@ -163,10 +163,8 @@ class CallValues(Observer):
                 value = argument_at(position, name, args, kwargs)
                 if value is not None and (position < 0 or position != unread):
                     self.read(reading, role, value)
-            if asked is not None and DRAW in info.readers:
-                drawn = asked[list(info.readers).index(DRAW)]
-                if drawn is not MISSING:
-                    writer.draw(str(drawn[0]), state_before_draw(info, args, kwargs))
+            if asked is not None and DRAW in info.readers and (drawn := drawn_before(info, asked, args, kwargs)):
+                writer.draw(*drawn)
         except Exception:
             self.failures += 1
             reading.mark_bits |= _NOT_READ
@@ -431,8 +429,11 @@ def _gives_part(result: Any, whole: torch.Tensor) -> bool:
     return any(seams.storage_id(part) == seams.storage_id(whole) for part in smaller)
 
 
-def state_before_draw(info: OverloadInfo, args: Args, kwargs: Kwargs) -> int:
-    """The digest of the state of the generator that a call is about to draw from; 0 if it cannot be read."""
+def drawn_before(info: OverloadInfo, asked: Any, args: Args, kwargs: Kwargs) -> tuple[str, int] | None:
+    """The generator that a call is about to draw from, and the digest of its state, 0 if unknown; ``None``: none."""
+    drawn = asked[list(info.readers).index(DRAW)]
+    if drawn is MISSING:
+        return None
     generator = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)), None)
     if generator is None:
         device = kwargs.get("device")
@@ -440,7 +441,7 @@ def state_before_draw(info: OverloadInfo, args: Args, kwargs: Kwargs) -> int:
             tensor = info.primary(args, kwargs)
             device = tensor.device if tensor is not None else seams.default_device()
         _, generator = seams.default_generator(torch.device(device))
-    return 0 if generator is None else _state_digest(generator)
+    return str(drawn[0]), 0 if generator is None else _state_digest(generator)
 
 
 def _state_digest(generator: Any) -> int:

@@ -190,8 +190,7 @@ class DigestTable(StorageTable[Stored]):
         return xxh3(own.kind.from_address(address)) ^ own.turned or 1, own.turn
 
     def wrote(self, tensor: Any, stored: Stored, call: int, *, is_counted: bool = False) -> Any:
-        """The digest of ``tensor``, which call number ``call`` wrote; ``is_counted``: its version grows when that
-        ends."""
+        """The digest of ``tensor``, which call ``call`` wrote; ``is_counted``: its version grows when that ends."""
         address, several = address_of(tensor), stored.views
         if stored.stamp != call:
             stored.stamp = call

@@ -194,8 +194,7 @@ def _flipped(copied: Any, tensor: torch.Tensor) -> Any:
 
 
 def digest(tensor: torch.Tensor) -> int | None:
-    """The digest of a tensor of the host, to the bit and never 0; ``None`` for one without bytes (fake, meta,
-    elsewhere)."""
+    """The digest of a host tensor, to the bit and never 0; ``None`` for one without bytes (fake, meta, elsewhere)."""
     if _is_wrapper(tensor):
         return _of_wrapper(tensor)
     try:
@@ -233,8 +232,7 @@ def _is_wrapper(tensor: Any) -> bool:
 
 
 def _attributes_of(tensor: Any) -> list[str] | None:
-    """The attributes of a wrapper that are its parts (``DTensor`` names its mesh too); ``None`` where it does not
-    say."""
+    """The attributes of a wrapper that are its parts (``DTensor`` names its mesh too); ``None``: it does not say."""
     kind = type(tensor)
     if seams.is_fake(kind) or not hasattr(kind, "__tensor_flatten__"):
         return None

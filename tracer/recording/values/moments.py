@@ -40,8 +40,7 @@ State = tuple[ValueKind, str, Any]
 
 
 class _Owner:
-    """A module or an optimizer, digested as it is freed: ``parts`` live until its weak reference's callback was
-    called."""
+    """A module or an optimizer, digested as it is freed: ``parts`` live until its weak reference's callback ran."""
 
     def __init__(self, thing: Any, states: Callable[..., Iterator[State]], is_recorded: bool, **parts: Any) -> None:
         self.parts = parts
@@ -176,8 +175,7 @@ class MomentWriter:
         self.generators()
 
     def at_the_end(self) -> None:
-        """The last state of every module and optimizer, of dead ones too. Read anew: what no recorded call wrote shows
-        here."""
+        """The last state of every module and optimizer, dead ones too, read anew: unrecorded writes show here."""
         writer = self._calls.file.writer
         if writer is None:
             return

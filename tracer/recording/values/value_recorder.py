@@ -228,8 +228,7 @@ class ValuesRecording:
                 self.moments.write(ValueKind.INDICES, name, self._indices[iterator].pop(position, NO_DIGEST), position)
 
     def differentiates(self, call: WatchedCall) -> None:
-        """``backward`` is called on a tensor; on several, nothing says which is the loss, and other threads' have no
-        order."""
+        """``backward`` is called on one tensor; of several none is the loss, and other threads' have no order."""
         if get_ident() == self._modules.thread:
             with suppress(Exception):  # a tensor of somebody's own may refuse to be read
                 self.moments.loss(call.first)
