@@ -82,9 +82,9 @@ class BlindSpots:
         """Begin to watch, and note the threads that run already and may compute."""
         self._recorded_thread = get_ident()
         self._note_threads()
-        WATCHES.add(self)
         self._natives.clear()
         self.look_for_natives(afresh=True, is_late=False)
+        WATCHES.add(self)
 
     def stop(self) -> None:
         """Stop watching, and note the threads that are alive and may have computed."""
