@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
@@ -51,13 +51,6 @@ _LOADS = ("load", "atomic_add", "atomic_cas", "atomic_xchg", "atomic_max", "atom
 _DEEPEST = 8
 
 
-class KernelSource(NamedTuple):
-    """What a kernel's source shows."""
-
-    atomic: bool | None
-    """Whether it adds in an order that varies; ``None`` if that is not certain."""
-
-
 def python_function(kernel: Any) -> Any:
     """The Python function that a kernel was made of; ``None`` if there is none."""
     inner = getattr(kernel, "fn", None)
@@ -66,12 +59,15 @@ def python_function(kernel: Any) -> Any:
     return inner
 
 
-def read_source(function: Any, whole_numbers: Mapping[str, bool]) -> KernelSource | None:
-    """What the source of a kernel's Python function shows; ``None`` without one. ``whole_numbers``: by parameter."""
+def adds_in_any_order(function: Any, whole_numbers: Mapping[str, bool]) -> bool | None:
+    """Return whether a kernel's Python function adds in an order that varies; ``None`` if that is not certain.
+
+    Raises ``LookupError`` without a source. ``whole_numbers``: which parameters are tensors of those.
+    """
     reader = _Reader(whole_numbers)
-    if not reader.read(function, 0, is_kernel=True):
-        return None
-    return KernelSource(True if reader.adds else None if reader.is_uncertain else False)
+    if function is None or not reader.read(function, 0, is_kernel=True):
+        raise LookupError
+    return True if reader.adds else None if reader.is_uncertain else False
 
 
 class _Reader:
@@ -199,14 +195,14 @@ class _LaunchedKernel(msgspec.Struct):
     device: str
     is_interpreted: bool
     choice: str = ""
-    sources: dict[Any, KernelSource | None] = msgspec.field(default_factory=dict)
+    has_source: bool = True
+    atomic: dict[Any, bool | None] = msgspec.field(default_factory=dict)
     """By the kinds of numbers that it was called with."""
 
-    def spelled(self, source: KernelSource | None) -> str:
+    def spelled(self, atomic: bool | None) -> str:
         """Its name, marked if it adds integers in some launches and floats in others."""
-        atomic = {None if source is None else source.atomic for source in self.sources.values()}
-        is_harmless = source is not None and source.atomic is False
-        return f"{self.name} (whole numbers)" if len(atomic) > 1 and is_harmless else self.name
+        is_harmless = atomic is False and len(set(self.atomic.values())) > 1
+        return f"{self.name} (whole numbers)" if is_harmless else self.name
 
 
 class Capture(msgspec.Struct):
@@ -246,7 +242,7 @@ class LaunchedRecord:
         self._kernels: dict[int, tuple[Any, _LaunchedKernel]] = {}
         """By ``id`` of the compiled function, which is kept: it is no tensor."""
         self._launches: dict[Any, CallCounter] = {}
-        """Each with its kernel, and what the kernel's source shows, as ``extra``."""
+        """Each with its kernel, and whether that adds in an order that varies, as ``extra``."""
         self.is_timing = 0
         self._by_object: dict[int, tuple[Callable[[], Any], Capture]] = {}
         self._running: dict[int, tuple[dict[Any, int], tuple[Site, Site]]] = {}
@@ -274,9 +270,12 @@ class LaunchedRecord:
         kernel = self._kernel_of(function, python, raw)
         whole = {name: str(tensor.dtype).removeprefix("torch.").startswith(_WHOLE) for name, tensor in tensors.items()}
         kinds = tuple(sorted(whole.items()))
-        if kinds not in kernel.sources:
-            kernel.sources[kinds] = read_source(python, whole) if python is not None else None
-        if kernel.sources[kinds] is None:
+        if kinds not in kernel.atomic:
+            try:
+                kernel.atomic[kinds] = adds_in_any_order(python, whole)
+            except LookupError:
+                kernel.atomic[kinds], kernel.has_source = None, False
+        if not kernel.has_source:
             self._note(BlindSpotKind.TRITON, f"Triton kernel {kernel.name} was launched", frame)
         where = self._attribution
         origin, _ = where.outside_engine(frame) if node is None else where.inside_engine(node, frame)
@@ -285,7 +284,7 @@ class LaunchedRecord:
         counter = self._launches.get(key)
         if counter is None:
             name = where.node_name(node) if node is not None else ""
-            counter = self._launches[key] = CallCounter(origin, raw, None, name, (kernel, kernel.sources[kinds]))
+            counter = self._launches[key] = CallCounter(origin, raw, None, name, (kernel, kernel.atomic[kinds]))
         counter.count += 1
         if self.values is not None and tensors:
             named = {**dict(zip(getattr(function, "arg_names", ()), args, strict=False)), **kwargs}
@@ -406,14 +405,13 @@ class LaunchedRecord:
                 yield order, replace(group, count=count, region=name)
 
     def kernels(self) -> tuple[Kernel, ...]:
-        spellings: dict[str, list[tuple[_LaunchedKernel, KernelSource | None]]] = defaultdict(list)
-        for kernel, source in (counter.extra for counter in self._launches.values()):
-            spellings[kernel.spelled(source)].append((kernel, source))
+        spellings: dict[str, list[tuple[_LaunchedKernel, bool | None]]] = defaultdict(list)
+        for kernel, atomic in (counter.extra for counter in self._launches.values()):
+            spellings[kernel.spelled(atomic)].append((kernel, atomic))
         return tuple(self._kernel(name, *zip(*each, strict=True)) for name, each in spellings.items())
 
-    def _kernel(self, name: str, kernels: Sequence[_LaunchedKernel], sources: Sequence[KernelSource | None]) -> Kernel:
+    def _kernel(self, name: str, kernels: Sequence[_LaunchedKernel], verdicts: Sequence[bool | None]) -> Kernel:
         kernel = kernels[0]
-        verdicts = {None if source is None else source.atomic for source in sources}
         return Kernel(
             name=name,
             language=KernelLanguage.USER_TRITON,
@@ -429,14 +427,14 @@ class LaunchedRecord:
 
 
 def _group(counter: CallCounter) -> CallGroup:
-    kernel, source = counter.extra
+    kernel, atomic = counter.extra
     return CallGroup(
         op=f"triton.{kernel.name}",
         **counter.origin.in_words(),
         count=counter.count,
         node=counter.node,
         facts=facts.common_facts(counter.raw),
-        kernels=(kernel.spelled(source),),
+        kernels=(kernel.spelled(atomic),),
     )
 
 
