@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from pathlib import Path
 
@@ -49,6 +50,17 @@ def test_lines_that_may_be_otherwise_are_named(
     assert [(hint.kind, hint.location, hint.name) for hint in found] == [
         (kind, f"train.py:{line}", name) for kind, line, name in hints
     ]
+
+
+def test_a_name_that_no_encoding_spells_is_written(tmp_path: Path) -> None:
+    name = os.fsdecode(b"train\xff.py")
+    try:
+        (tmp_path / name).write_text("hash(1)", encoding="utf-8")
+    except (OSError, UnicodeError):
+        pytest.skip("the disk takes no such name")
+    hints = hints_of(trace(call(location=f"{name}:1")), str(tmp_path))
+    assert len(hints) == 1
+    trace(hints=hints).save(tmp_path / "t.json")
 
 
 def test_files_of_others_are_not_read(tmp_path: Path) -> None:

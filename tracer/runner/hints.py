@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tracer.names import HintKind
+from tracer.plain import encodable
 from tracer.runner.script import INSTALLED
 from tracer.trace.file import Trace
 from tracer.trace.records import CodeHint
@@ -47,7 +48,7 @@ def hints_of(trace: Trace, folder: str) -> tuple[CodeHint, ...]:
     for path in [path for path in own if INSTALLED.isdisjoint(path.parts)][:_FILES]:
         with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             if path.stat().st_size <= _BYTES:
-                name = path.relative_to(root).as_posix()
+                name = encodable(path.relative_to(root).as_posix())
                 tree = ast.parse(path.read_bytes())
                 found = _hints(tree, _sorted_names(tree))
                 hints += (CodeHint(kind=kind, location=f"{name}:{line}", name=what) for kind, line, what in found)

@@ -65,6 +65,7 @@ _DIVERGES = said.Badge(Verdict.NONDETERMINISTIC, "diverges")
 def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
     """The head of a report on the first of several runs: what they showed, then what the tables say of it."""
     shown = _shown(repeated)
+    headline, *more_of_it = _headline(repeated)
     agrees = repeated.agrees and shown is repeated
     others, more = "", head.tally.total - shown.divergence.calls[0]
     if more > 0:
@@ -75,8 +76,8 @@ def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
     return msgspec.structs.replace(
         head,
         verdict=head.verdict if agrees else Verdict.NONDETERMINISTIC,
-        headline=repeated_headline(repeated),
-        caveats=(),
+        headline=headline,
+        caveats=tuple(more_of_it),
         kicker=f"{head.kicker} on runs that were compared",
         compared=f"Run 1 and {shown.second}: {_counts(shown.divergence)}{others}",
         of_tables=(head.verdict, "; ".join((head.headline, *head.caveats))),
@@ -479,13 +480,18 @@ def _capital(text: str) -> str:
 
 def repeated_headline(repeated: Repeated) -> str:
     """Everything in one sentence, without a full stop."""
+    return ". ".join(_headline(repeated))
+
+
+def _headline(repeated: Repeated) -> tuple[str, ...]:
+    """The same as sentences: what to read first, then what says more of it."""
     before = repeated.as_it_stands
     if before is not None:
-        return f"As you have it {_briefly(before)}; under the plan {_briefly(repeated)}"
+        return (f"As you have it {_briefly(before)}; under the plan {_briefly(repeated)}",)
     unvaried = repeated.arms[UNVARIED]
     if not unvaried.agrees and unvaried.first is not None:
         diverges = divergence_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
-        return ". ".join(filter(None, (line_sentence(repeated), diverges, held_sentence(repeated))))
+        return tuple(filter(None, (line_sentence(repeated), diverges, held_sentence(repeated))))
     calls = f"{_all_calls(unvaried.calls_compared)}{_but_beside(repeated.divergence)}"
     if repeated.ended_by:
         calls = f"the calls that were compared ({unvaried.calls_compared:,})"
@@ -499,16 +505,16 @@ def repeated_headline(repeated: Repeated) -> str:
         failed = ": the script failed before it made one" if repeated.failed else ""
         agree = f"{unvaried.runs + 1} runs made no call that could be compared{failed}"
     if repeated.otherwise:
-        return f"{line_sentence(repeated)}. {agree}, but one that was not recorded {repeated.otherwise}"
+        return line_sentence(repeated), f"{agree}, but one that was not recorded {repeated.otherwise}"
     if repeated.ends and not unvaried.agrees:
         different = "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *reservations(repeated)))
-        return ". ".join(filter(None, (line_sentence(repeated), different, held_sentence(repeated))))
+        return tuple(filter(None, (line_sentence(repeated), different, held_sentence(repeated))))
     for arm, outcome in repeated.arms.items():
         if outcome.first is not None:
-            return f"{agree}; under other circumstances ({arm}) they diverge at {place_of_root(outcome.first)}"
+            return (f"{agree}; under other circumstances ({arm}) they diverge at {place_of_root(outcome.first)}",)
     if len(repeated.arms) > 1:
         agree = f"{agree}, and so do those of {plural(len(repeated.arms) - 1, 'arm')}"
-    return "; ".join((agree, *reservations(repeated)))
+    return ("; ".join((agree, *reservations(repeated))),)
 
 
 def held_sentence(repeated: Repeated) -> str:
