@@ -20,6 +20,7 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Divergence, NotRestored, read_recording
 from tracer.report.sections.runs import lack_of
+from tracer.divergence.omissions import what_of
 from tracer.trace.values import ValueKind
 
 HERE = "tests/divergence/test_resumed_programs.py"
@@ -188,8 +189,8 @@ def test_a_generator_that_was_restored_and_then_advanced_is_told_with_both_lines
     assert f"{HERE}:{line_of(advances, by)}" in (root.earlier.location, root.earlier.called_from)
     assert root.seed is not None
     assert root.seed.location == f"{HERE}:{line_of(dropping, 'set_rng_state')}"
-    assert "not restored" not in lack_of(missing)
-    assert "restore it after that" in lack_of(missing)
+    assert "not restored" not in what_of(missing)
+    assert "restore it after that" in what_of(missing)
 
 
 def test_a_generator_that_was_given_a_state_saved_too_early_was_restored(tmp_path: Path) -> None:
@@ -198,8 +199,8 @@ def test_a_generator_that_was_given_a_state_saved_too_early_was_restored(tmp_pat
 
     missing = lack(resumed(tmp_path, early))
     assert missing.kind is ValueKind.GENERATOR
-    assert "saved at another moment" in lack_of(missing)
-    assert "not restored" not in lack_of(missing)
+    assert "saved at another moment" in what_of(missing)
+    assert "not restored" not in what_of(missing)
 
 
 def test_a_generator_that_was_restored_last_is_right(tmp_path: Path) -> None:

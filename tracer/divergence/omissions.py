@@ -15,7 +15,7 @@ from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.lines import OWN
 from tracer.divergence.model import Divergence, NotRestored, Recording, Root
 from tracer.divergence.repeated import Run
-from tracer.divergence.resuming import resumed_from, states_at
+from tracer.divergence.resuming import begin_of, first_step_of, resumed_from, states_at
 from tracer.divergence.roots import parted
 from tracer.names import Phase
 from tracer.trace.lines import (
@@ -197,9 +197,13 @@ def hold_against(
         after = "it begins with what the whole run left: its checkpoint lies outside the folder"
         return msgspec.structs.replace(found, unknown=after)
     begin = stopped_after if step is None else step
-    divergence = compare_recordings(whole, resumed, align_step=(begin, int(_numbers(values[1])[0])))
+    divergence = compare_recordings(whole, resumed, align_step=(begin, first_step_of(values[1])))
     compared = _Compared(divergence, values, begin, lines, interrupted)
-    return msgspec.structs.replace(
+    open_questions = (
+        next((f"a recording is partial ({reason})" for reason in divergence.partial if reason), ""),
+        "" if divergence.calls_compared else "no call was compared",
+    )
+    found = msgspec.structs.replace(
         found,
         calls_compared=divergence.calls_compared,
         restored=tuple(compared.restored()),
@@ -207,11 +211,8 @@ def hold_against(
         beside=tuple(compared.beside),
         roots=divergence.roots,
     )
-
-
-def _numbers(values: Values) -> Sequence[int]:
-    numbers: list[int] = values.steps[1].tolist()
-    return [0, *numbers] if not numbers or values.steps[0][0] > 0 else numbers
+    unknown = "; ".join(filter(None, open_questions)) if found.agrees else ""
+    return msgspec.structs.replace(found, unknown=unknown)
 
 
 def steps_made(values: Values) -> int:
@@ -265,34 +266,35 @@ class _Compared:
             if loading is not None and loading.seeds_agree is False and loading.indices_agree is not False:
                 self._seeded.add(line := loading.loader.partition(" at ")[2])
                 self._explained.update([id(root)] if line in drawn_at else ())
+        makes_settings = bool(kinds & {ValueKind.OPTIMIZER_STATE, ValueKind.SCHEDULER} or values)
+        reads_other_data = any(root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT) for root in self._roots)
         for lack in self._lacks:
-            if lack.kind is ValueKind.HYPERPARAMETER and (
-                kinds & {ValueKind.OPTIMIZER_STATE, ValueKind.SCHEDULER} or values
-            ):
+            root = lack.root
+            if lack.kind is ValueKind.HYPERPARAMETER and makes_settings:
                 continue
-            if lack.root is None or id(lack.root) not in self._explained:
-                is_draw = lack.root is not None and lack.root.cause is RootCause.DRAW
-                if lack.root is None or not is_draw or lack.root.reaches_training or self._reads_other_data():
-                    yield self._of_state(lack)
-                else:
-                    self.beside.append(self._of_state(lack))
+            if root is None or id(root) not in self._explained:
+                is_draw = root is not None and root.cause is RootCause.DRAW and not root.reaches_training
+                yield from self._told(self._of_state(lack), reaches=not is_draw or reads_other_data)
         yield from values
-        states = {(lack.kind, lack.name) for lack in self._lacks}
         settings = {ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE} & kinds
         for root in self._roots:
-            is_of_state = root.kind is not None and ((root.kind, root.name) in states or root.kind in kinds)
-            is_of_lack = is_of_state or any(lack.root is root for lack in self._lacks)
+            is_of_lack = root.kind in kinds or any(lack.root is root for lack in self._lacks)
             is_setting = root.phase is Phase.OPTIMIZER and root.cause is RootCause.ARGUMENT and settings
             follows = root.cause is RootCause.STRUCTURE and ValueKind.DATA_POSITION in kinds
             if not (is_of_lack or is_setting or follows or id(root) in self._explained):
                 further = Omission(what=root.why or root.cause.words, location=_line(root), remedy=_REMEDIES[None])
-                if root.reaches_training or root.cause is RootCause.STRUCTURE:
-                    yield further
-                else:
-                    self.beside.append(further)
-        if made > left and not (values or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
+                yield from self._told(further, reaches=root.reaches_training or root.cause is RootCause.STRUCTURE)
+        if made != left and not (values or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
             remedy = "Count the steps or epochs from where the checkpoint was made: `range(first_epoch, epochs)`."
-            yield Omission(what=f"it makes {made - left} steps more than the whole run", remedy=remedy)
+            many = f"{abs(made - left)} step{'s' * (abs(made - left) != 1)} {'more' if made > left else 'fewer'}"
+            yield Omission(what=f"it makes {many} than the whole run", remedy=remedy)
+
+    def _told(self, omission: Omission, *, reaches: bool) -> Iterator[Omission]:
+        """Yield what reaches the training; keep what does not."""
+        if reaches:
+            yield omission
+        else:
+            self.beside.append(omission)
 
     def _of_state(self, lack: NotRestored) -> Omission:
         root, made, name = lack.root, "", ""
@@ -307,11 +309,11 @@ class _Compared:
         location = location or made or self._optimizer_line()
         if lack.kind is ValueKind.OUTSIDE and (names := self._named_at(location)):
             name = names[0]
-        what, loading = _what(lack, name), None if root is None else root.loading
+        what, loading = what_of(lack, name), None if root is None else root.loading
         if loading is not None and lack.kind is ValueKind.DATA_POSITION:
             location = loading.loader.partition(" at ")[2] or location
             what = self._read_again(root, loading.loader) or what
-        is_cast = " of group " in lack.name and lack.kind is ValueKind.OPTIMIZER_STATE
+        is_cast = lack.kind is ValueKind.OPTIMIZER_STATE and bool(lack.first and lack.second)  # dtypes have words
         key = (lack.kind, "cast") if is_cast else lack.kind
         remedy = _REMEDIES.get(key, _REMEDIES[None]).replace("NAME", name or "it")
         if lack.kind is ValueKind.GENERATOR:
@@ -319,10 +321,6 @@ class _Compared:
             own = self._lines.own_generators(location)
             remedy = _of_generator(lack, own[0] if own else "generator")
         return Omission(what=what, location=location, remedy=remedy)
-
-    def _reads_other_data(self) -> bool:
-        """Whether data differ that a draw outside the recorded calls may have made, as those of a loader's workers."""
-        return any(root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT) for root in self._roots)
 
     def _read_again(self, root: Root | None, loader: str) -> str:
         """``batch 3 of epoch 1 is read again``, where the resumed run reads indices that the whole run had before."""
@@ -377,36 +375,26 @@ class _Compared:
             roots = [root for root in data if {root.location, root.called_from} & reached]
             name = key[1].removeprefix(GLOBAL)
             what = f"`{name}` is {held[1][key]}, and {held[0][key]} in the whole run"
-            remedy = f'Save `{name}` in the checkpoint and give it back: `{name} = checkpoint["{_last(name)}"]`.'
-            is_loop = ITERATES in ours.texts.get(line, LineText()).calls
-            if is_loop:
-                remedy = (
-                    f'Begin this loop at what the checkpoint was made at: `range(checkpoint["{_last(name)}"], ...)`.'
-                )
-            omission = Omission(what=what, location=line, remedy=remedy)
-            if roots or (counts and _INTEGER.fullmatch(held[0][key])):
-                self._explained.update(map(id, roots))
-                if any(root.cause is RootCause.DRAW for root in roots):  # by which an order was drawn
-                    self._explained.update(id(root) for root in self._roots if _is_other_order(root))
-                yield omission
-            elif not is_loop:
-                self.beside.append(omission)
+            is_loop, saved = ITERATES in ours.texts.get(line, LineText()).calls, f'checkpoint["{_last(name)}"]'
+            remedy = f"Save `{name}` in the checkpoint and give it back: `{name} = {saved}`."
+            remedy = (
+                f"Begin this loop at what the checkpoint was made at: `range({saved}, ...)`." if is_loop else remedy
+            )
+            self._explained.update(map(id, roots))
+            if any(root.cause is RootCause.DRAW for root in roots):  # by which an order was drawn
+                self._explained.update(id(root) for root in self._roots if _is_other_order(root))
+            reaches = bool(roots or (counts and _INTEGER.fullmatch(held[0][key])))
+            if reaches or not is_loop:
+                yield from self._told(Omission(what=what, location=line, remedy=remedy), reaches=reaches)
         for generator, (words, restore, save) in _OF_HOST.items():
-            line = _drawn_otherwise(ours, theirs, generator, self._begin_call())
-            if line:
+            begin = begin_of(self._values[0], self._begin, "whole")
+            if line := _drawn_otherwise(ours, theirs, generator, begin):
                 remedy = f"Save `{save}` in the checkpoint, and give it back before this line: `{restore}`."
                 omission = Omission(what=f"{words} was not restored", location=line, remedy=remedy)
-                roots = [root for root in data if root.cause is RootCause.INPUT_DATA or line in _lines_of(root)]
-                if roots:
-                    self._explained.update(id(root) for root in roots if not _is_other_order(root))
-                    yield omission
-                else:
-                    self.beside.append(omission)
-
-    def _begin_call(self) -> int:
-        starts, numbers = self._values[0].steps
-        rows = np.flatnonzero(numbers == self._begin)
-        return int(starts[rows[0]]) if len(rows) else 0
+                at_line = (root for root in data if line in (root.location, root.called_from))
+                roots = [*at_line, *(root for root in data if root.cause is RootCause.INPUT_DATA)]
+                self._explained.update(id(root) for root in roots if not _is_other_order(root))
+                yield from self._told(omission, reaches=bool(roots))
 
 
 def _is_optimizer(call: str) -> bool:
@@ -417,20 +405,13 @@ def _is_other_order(root: Root) -> bool:
     return root.loading is not None and root.loading.indices_agree is False
 
 
-def _lines_of(root: Root) -> tuple[str, str]:
-    return root.location, root.called_from
-
-
 def _drawn_otherwise(ours: ProgramLines, theirs: ProgramLines, generator: str, begin: int) -> str:
     """The first line from a call on that changes a global generator, if it never leaves it so in the other run."""
     name = f"{GENERATOR}{generator}"
     for change in ours.changes:
         if change.call > begin and name in change.changed:
-            there = {
-                each.changed[name]
-                for each in theirs.changes
-                if each.location == change.location and name in each.changed
-            }
+            at_line = (each.changed for each in theirs.changes if each.location == change.location)
+            there = {changed[name] for changed in at_line if name in changed}
             return change.location if there and change.changed[name] not in there else ""
     return ""
 
@@ -453,11 +434,8 @@ def _of_generator(lack: NotRestored, own: str) -> str:
     if name == "cpu":
         give, save = 'torch.set_rng_state(checkpoint["torch_rng"])', "torch.get_rng_state()"
     elif re.fullmatch(r"\w+:\d+", name):
-        device = name.partition(":")[0]
-        give, save = (
-            f'torch.{device}.set_rng_state_all(checkpoint["{device}_rng"])',
-            f"torch.{device}.get_rng_state_all()",
-        )
+        device = f"torch.{name.partition(':')[0]}"
+        give, save = f'{device}.set_rng_state_all(checkpoint["device_rng"])', f"{device}.get_rng_state_all()"
     else:
         give, save = f'{own}.set_state(checkpoint["{own}"])', f"{own}.get_state()"
     when = "before the first step"
@@ -466,8 +444,8 @@ def _of_generator(lack: NotRestored, own: str) -> str:
     return f"Save `{save}` in the checkpoint, and give it back {when}: `{give}`."
 
 
-def _what(lack: NotRestored, name: str) -> str:
-    """``the scheduler StepLR was not restored: last_epoch=6, and last_epoch=0 in the resumed run``."""
+def what_of(lack: NotRestored, name: str = "") -> str:
+    """What was not restored: ``the scheduler StepLR is 6 steps behind``; ``name``: the program's own for it."""
     root, words = lack.root, _RESTORED.get(lack.kind, lack.kind.value.replace("-", " "))
     if lack.kind in (ValueKind.DATA_POSITION, ValueKind.BATCH):
         loading = None if root is None else root.loading

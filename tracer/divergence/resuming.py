@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -31,35 +32,33 @@ def begins_of(
     first: Values, second: Values, align_step: tuple[int, int] | None
 ) -> tuple[Resumed, tuple[int, int]] | None:
     """Return where the comparison starts, and the first call of each side; ``None``: at the first call of both."""
-    steps = align_step or _resumed_at(first, second)
+    steps = align_step
     if steps is None:
-        return None
-    calls = (_begin(first, steps[0], "first"), _begin(second, steps[1], "second"))
+        step = resumed_from(first, second, sys.maxsize)
+        going_on = first.steps[1][first.steps[0] < len(first)].tolist()
+        if step not in going_on or step == next(iter(_parameters(first))):
+            return None
+        steps = step, next(iter(_parameters(second)))
+    calls = (begin_of(first, steps[0], "first"), begin_of(second, steps[1], "second"))
     return Resumed(first_step=steps[0], second_step=steps[1], by_itself=align_step is None), calls
 
 
-def _begin(values: Values, step: int, which: str) -> int:
+def begin_of(values: Values, step: int, which: str) -> int:
+    """The first call of a step. Raises ``TraceError`` if the recording has none of that number."""
     starts, numbers = values.steps
     rows = np.flatnonzero(numbers == step)
     if len(rows):
         return int(starts[rows[0]])
-    if step == 0 and (not len(starts) or starts[0] > 0):
+    if step == first_step_of(values):
         return 0
     recorded_steps = f"{int(numbers.min())} to {int(numbers.max())}" if len(numbers) else "none"
     raise TraceError(f"the {which} recording has no step {step}", hint=f"its steps are {recorded_steps}")
 
 
-def _resumed_at(first: Values, second: Values) -> tuple[int, int] | None:
-    """The step of the first recording whose parameters the second recording begins with, if it is a later one."""
-    ours, theirs = _parameters(first), _parameters(second)
-    if not ours or not theirs:
-        return None
-    step, wanted = next(iter(theirs.items()))
-    if next(iter(ours.values())) == wanted:
-        return None
-    going_on = set(first.steps[1][first.steps[0] < len(first)].tolist())
-    resumed_from = next((number for number, digest in ours.items() if digest == wanted and number in going_on), None)
-    return None if resumed_from is None else (resumed_from, step)
+def first_step_of(values: Values) -> int:
+    """The number of the first step: calls before the first row belong to step 0."""
+    starts, numbers = values.steps
+    return int(numbers[0]) if len(starts) and not starts[0] else 0
 
 
 def resumed_from(first: Values, second: Values, stopped_after: int) -> int | None:

@@ -13,7 +13,7 @@ import tracer
 from tracer.divergence.lines import LineSource
 from tracer.divergence.magnitudes import CompareVerdict, Comparison
 from tracer.divergence.model import Divergence, Root
-from tracer.divergence.omissions import ResumedRun
+from tracer.divergence.omissions import ResumedRun, what_of
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, next_steps
 from tracer.errors import ReportError
 from tracer.files import write_whole
@@ -24,7 +24,6 @@ from tracer.report.blocks import PAGE, Block
 from tracer.report.report import Report
 from tracer.report.sections.configurations import SEVERITY, configuration_blocks, headline
 from tracer.report.sections.resumed import resumed_blocks, resumed_headline
-from tracer.report.sections.runs import lack_of
 
 SCHEMA = 1
 #: How everything that was held together is called.
@@ -66,7 +65,7 @@ def divergence_json(divergence: Divergence) -> dict[str, Any]:
     rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=(), without_effect=()))
     rest["sources"] = [_fields(source) for source in divergence.sources]
     if divergence.resumed is not None:
-        lacks = ((lack.kind.value, lack.name, lack_of(lack)) for lack in divergence.resumed.not_restored)
+        lacks = ((lack.kind.value, lack.name, what_of(lack)) for lack in divergence.resumed.not_restored)
         rest["resumed"]["not_restored"] = [{"kind": kind, "name": name, "why": why} for kind, name, why in lacks]
     return document | {name: value for name, value in rest.items() if name not in document}
 

@@ -9,9 +9,9 @@ import msgspec
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import OF_TRAINING, kept_otherwise
-from tracer.divergence.model import Divergence, EndState, Loss, NotRestored, Replicas, Root
+from tracer.divergence.model import Divergence, EndState, Loss, Replicas, Root
+from tracer.divergence.omissions import what_of
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated, next_steps
-from tracer.divergence.roots import parted
 from tracer.findings import Finding, PlannedChange
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
@@ -23,16 +23,6 @@ from tracer.report.words import joined, plural
 from tracer.trace.differences import SettingDifference
 from tracer.trace.values import ValueKind
 
-_NOT_RESTORED = {
-    ValueKind.GENERATOR: "generator state",
-    ValueKind.OPTIMIZER_STATE: "optimizer state",
-    ValueKind.DATA_POSITION: "data position",
-    ValueKind.PARAMETER: "parameters",
-    ValueKind.BUFFER: "buffers",
-    ValueKind.HYPERPARAMETER: "an optimizer's settings",
-    ValueKind.OUTSIDE: "a tensor that is kept from step to step",
-    ValueKind.BATCH: "data position",
-}
 #: How two runs differ in what they leave behind.
 _LEFT = {
     ValueKind.PARAMETER: "end with different parameters",
@@ -202,7 +192,7 @@ def _compared(
         yield said.Paragraph(f"Step {resumed.second_step} of {names[1]} is compared with step {how}.")
         if resumed.not_restored:
             yield said.Heading("Not restored")
-            yield said.Bullets(tuple(map(not_restored, resumed.not_restored)))
+            yield said.Bullets(tuple(map(what_of, resumed.not_restored)))
     if divergence.ends and not roots:
         shown_ends, left_out = first(divergence.ends, min(_MOST, reader.rows))
         yield said.Heading("What the runs leave behind that differs")
@@ -416,26 +406,6 @@ def place_of(root: Root, *, has_steps: bool = True) -> str:
 def short_call_of(root: Root) -> str:
     """The op as people call it, ``aten.index_put_``, or the compiled region that differed as a whole."""
     return f"compiled region {root.region}" if root.region else name_of(root.op) or "the sequence of calls"
-
-
-def not_restored(lack: NotRestored) -> str:
-    """``optimizer state: the resumed run has none (12 were there); exp_avg of fc.weight``."""
-    kind = _NOT_RESTORED.get(lack.kind, lack.kind.value)
-    return f"{kind}{f' ({lack.name})' if lack.name else ''}{f': {why}' if (why := lack_of(lack)) else ''}"
-
-
-def lack_of(lack: NotRestored) -> str:
-    """Return why something counts as not restored."""
-    if lack.root is not None:
-        return lack.root.why
-    if lack.has_none:
-        return f"the resumed run has none, and the other run has {lack.count:,}"
-    if lack.is_missing:
-        return f"the resumed run lacks it ({lack.count:,} in all)"
-    if lack.first and lack.second:
-        first, second = parted(lack.first, lack.second)
-        return f"it was {first}, and is {second} in the resumed run"
-    return f"it differs in the resumed run ({lack.count:,} in all)" if lack.count else ""
 
 
 def caveats(divergence: Divergence) -> list[str]:

@@ -111,6 +111,9 @@ class _Runs:
                 for role, each in zip(made, found, strict=True)
             ]
         shown = next((each for each in found if not each.agrees), found[0])
+        failed = next((run for run in self._runs if run.code and run.name != "interrupted"), None)
+        if failed is not None and shown.agrees:
+            shown = msgspec.structs.replace(shown, unknown=f"the {failed.name} run ended with exit code {failed.code}")
         if shown.not_restored:
             again = compare_families(whole, self._run("whole-again", self._snapshot.copy()), _compare)
             if again.roots:
