@@ -62,6 +62,8 @@ class ResumedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Optimizer steps that the interrupted run made."""
     step: int | None = None
     """The step of the whole run that the resumed one begins with; ``None`` if it begins with none of them."""
+    departs: int | None = None
+    """The step in which the runs first differ; ``None`` if no call that trains does."""
     steps: tuple[int, int] = (0, 0)
     """Steps of the whole run from there on, and of the resumed one."""
     calls_compared: int = 0
@@ -192,7 +194,7 @@ def hold_against(
     if step == 0 and stopped_after:
         remedy = 'Load the checkpoint before the first step: `model.load_state_dict(checkpoint["model"])`.'
         nothing = Omission(what="nothing was restored: it begins as the whole run began", remedy=remedy)
-        return msgspec.structs.replace(found, not_restored=(nothing,))
+        return msgspec.structs.replace(found, departs=0, not_restored=(nothing,))
     if step == made[0]:
         after = "it begins with what the whole run left: its checkpoint lies outside the folder"
         return msgspec.structs.replace(found, unknown=after)
@@ -205,6 +207,7 @@ def hold_against(
     )
     found = msgspec.structs.replace(
         found,
+        departs=min((root.step for root in divergence.roots if root.reaches_training), default=None),
         calls_compared=divergence.calls_compared,
         restored=tuple(compared.restored()),
         not_restored=tuple(compared.not_restored(made[0] - begin, made[1])),
@@ -469,7 +472,8 @@ def what_of(lack: NotRestored, name: str = "") -> str:
         return f"{words} {lack.name}: {second}, and {first} in the whole run"
     if lack.has_none:
         return f"the resumed run has no {words}, and the whole run has {lack.count:,}"
-    return f"{words}: {lack.name} differs{f' ({lack.count:,} in all)' if lack.count > 1 else ''}"
+    how = "is missing" if lack.is_missing else "differs"
+    return f"{words}: {lack.name} {how}{f' ({lack.count:,} in all)' if lack.count > 1 else ''}"
 
 
 _RESTORED = {

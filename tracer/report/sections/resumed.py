@@ -21,18 +21,17 @@ def resumed_headline(found: ResumedRun) -> str:
         return f"Goes on bit for bit from step {found.step}."
     if found.step == 0 and found.stopped_after:
         return "Departs at step 0: nothing was restored."
-    step = found.stopped_after if found.step is None else found.step
     names = [f"{each.what}{f' ({each.location})' if each.location else ''}" for each in found.not_restored]
     more = f"; and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"Departs at step {step}: {'; '.join(names[:_MOST_NAMED])}{more}."
+    what = f"{'; '.join(names[:_MOST_NAMED])}{more}."
+    if found.departs is None:
+        return f"Goes on from step {found.step} in all calls, but not everything was restored: {what}"
+    return f"Departs at step {found.departs}: {what}"
 
 
 def resumed_blocks(found: ResumedRun, reader: Reader) -> Iterable[said.Block]:
     """The answer, how far it goes, and each thing that was not restored with its remedy."""
     yield said.Paragraph(resumed_headline(found), said.Tone.STRONG)
-    if found.unknown:
-        yield said.Paragraph("Run `tracer repeat` on the script first, and mend what it names.")
-        return
     yield from (said.Paragraph(sentence) for sentence in _sentences(found))
     for title, omissions in (("Not restored", found.not_restored), ("Differs too, and reaches nothing", found.beside)):
         shown, left_out = first(omissions, reader.rows)

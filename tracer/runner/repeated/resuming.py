@@ -117,7 +117,7 @@ class _Runs:
         if shown.not_restored:
             again = compare_families(whole, self._run("whole-again", self._snapshot.copy()), _compare)
             if again.roots:
-                why = f"the whole run does not repeat itself: {_place(again.roots[0])}"
+                why = f"the whole run does not repeat itself: {_place(again.roots[0])}; run `tracer repeat` first"
                 shown = msgspec.structs.replace(shown, unknown=why, not_restored=(), beside=())
         name = os.path.basename(os.path.normpath(asked.task.target))
         return msgspec.structs.replace(shown, name=name, runs=tuple(self._runs))
@@ -131,7 +131,9 @@ class _Runs:
         root, unknown = next(roots, None), ""
         if root is not None:
             how = " with the arguments of --stop" if self._asked.stop_after is None else ""
-            unknown = f"the interrupted run{how} does not begin as the whole one: {_place(root)}"
+            unknown = (
+                f"the interrupted run{how} does not begin as the whole one: {_place(root)}; run `tracer repeat` first"
+            )
         return ResumedRun(name="", stopped_after=made, unknown=unknown)
 
     def _lines(self, role: str) -> tuple[ProgramLines, ...]:
