@@ -19,7 +19,6 @@ from tracer import DeterminismTracer
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Divergence, NotRestored, read_recording
-from tracer.report.sections.runs import lack_of
 from tracer.divergence.omissions import what_of
 from tracer.trace.values import ValueKind
 

@@ -264,11 +264,11 @@ class _Compared:
         kinds = {lack.kind for lack in self._lacks}
         values = list(self._values_that_differ())
         drawn_at = {_line(lack.root) for lack in self._lacks if lack.kind is ValueKind.GENERATOR and lack.root}
-        for root in self._roots:  # workers whose seeds a generator gave that is named itself
-            loading = root.loading
+        for each in self._roots:  # workers whose seeds a generator gave that is named itself
+            loading = each.loading
             if loading is not None and loading.seeds_agree is False and loading.indices_agree is not False:
                 self._seeded.add(line := loading.loader.partition(" at ")[2])
-                self._explained.update([id(root)] if line in drawn_at else ())
+                self._explained.update([id(each)] if line in drawn_at else ())
         makes_settings = bool(kinds & {ValueKind.OPTIMIZER_STATE, ValueKind.SCHEDULER} or values)
         reads_other_data = any(root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT) for root in self._roots)
         for lack in self._lacks:
@@ -280,13 +280,14 @@ class _Compared:
                 yield from self._told(self._of_state(lack), reaches=not is_draw or reads_other_data)
         yield from values
         settings = {ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE} & kinds
-        for root in self._roots:
-            is_of_lack = root.kind in kinds or any(lack.root is root for lack in self._lacks)
-            is_setting = root.phase is Phase.OPTIMIZER and root.cause is RootCause.ARGUMENT and settings
-            follows = root.cause is RootCause.STRUCTURE and ValueKind.DATA_POSITION in kinds
-            if not (is_of_lack or is_setting or follows or id(root) in self._explained):
-                further = Omission(what=root.why or root.cause.words, location=_line(root), remedy=_REMEDIES[None])
-                yield from self._told(further, reaches=root.reaches_training or root.cause is RootCause.STRUCTURE)
+        for each in self._roots:
+            is_of_lack = each.kind in kinds or any(lack.root is each for lack in self._lacks)
+            is_setting = each.phase is Phase.OPTIMIZER and each.cause is RootCause.ARGUMENT and settings
+            hangs_on_data = each.cause is RootCause.STRUCTURE or each.loading is not None
+            follows = hangs_on_data and ValueKind.DATA_POSITION in kinds
+            if not (is_of_lack or is_setting or follows or id(each) in self._explained):
+                further = Omission(what=each.why or each.cause.words, location=_line(each), remedy=_REMEDIES[None])
+                yield from self._told(further, reaches=each.reaches_training or each.cause is RootCause.STRUCTURE)
         if made != left and not (values or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
             remedy = "Count the steps or epochs from where the checkpoint was made: `range(first_epoch, epochs)`."
             many = f"{abs(made - left)} step{'s' * (abs(made - left) != 1)} {'more' if made > left else 'fewer'}"

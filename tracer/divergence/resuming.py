@@ -36,7 +36,7 @@ def begins_of(
     if steps is None:
         step = resumed_from(first, second, sys.maxsize)
         going_on = first.steps[1][first.steps[0] < len(first)].tolist()
-        if step not in going_on or step == next(iter(_parameters(first))):
+        if step is None or step not in going_on or step == next(iter(_parameters(first))):
             return None
         steps = step, next(iter(_parameters(second)))
     calls = (begin_of(first, steps[0], "first"), begin_of(second, steps[1], "second"))
