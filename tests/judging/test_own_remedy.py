@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.support.build import finding, judgement
-from tracer.judging.call_findings import library_of, with_own_remedy
+from tracer.judging.call_findings import with_own_remedy
 from tracer.names import Prerequisite
 from tracer.plan import make_plan
 from tracer.tables.loading import load_switches, load_tables
@@ -75,7 +75,6 @@ def test_a_rule_whose_remedy_is_made_from_outside_keeps_it_and_so_does_a_line_of
     )
     assert with_own_remedy(attention, load_switches()).remedy == "Choose."
     own = finding("cuda-histc", deterministic_mode="raises", location="models/net.py:9")
-    assert library_of(own) == ""
     assert with_own_remedy(own, load_switches()) == own
 
 

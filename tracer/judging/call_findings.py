@@ -422,31 +422,27 @@ def _sentence(kernels: tuple[str, ...], shown: Shown) -> str:
     }[shown]
 
 
-def library_of(finding: Finding) -> str:
-    """The package whose line it is, if called from the user's own code; empty for a line of the user's."""
-    package, slash, _ = finding.location.partition("/")
-    return package if finding.called_from and slash and package.isidentifier() else ""
-
-
 def with_own_remedy(finding: Finding, switches: Switches) -> Finding:
-    """``finding`` with a remedy that its reader can apply: a library's line is not theirs to edit."""
-    library = library_of(finding)
-    if not library:
+    """``finding`` with a remedy that its reader can apply: a library's line, called from theirs, is not theirs to
+    edit."""
+    library, slash, _ = finding.location.partition("/")
+    if not (finding.called_from and slash and library.isidentifier()):
         return finding
+    finding = msgspec.structs.replace(finding, library=library)
     as_is, in_mode = finding.planned or (finding.verdict, finding.deterministic_mode)
     is_left = as_is in AT_RISK or in_mode in AT_RISK
     if not is_left or finding.cause is Cause.RNG:
-        return msgspec.structs.replace(finding, library=library)
+        return finding
     if (switch := switches.find(library, finding.rule)) is not None:
-        return msgspec.structs.replace(finding, library=library, remedy=switch.what, switch=switch.ref, needs=())
+        return msgspec.structs.replace(finding, remedy=switch.what, switch=switch.ref, needs=())
     if switches.is_in_hand(finding.rule):
-        return msgspec.structs.replace(finding, library=library)
+        return finding
     if is_set_up(finding.phase, finding.module, finding.place, finding.facts.get("device")):
         remedy = (
             f"The line belongs to {library}. If it runs on the host whatever the device, as set-up code mostly does,"
             f" say so: `--host {finding.location}`."
         )
-        return msgspec.structs.replace(finding, library=library, remedy=remedy, needs=())
+        return msgspec.structs.replace(finding, remedy=remedy, needs=())
     other = f"take another layer or option of {library} in your own code, or accept the finding"
     if finding.deterministic_mode is Verdict.RAISES and finding.verdict is Verdict.DETERMINISTIC:
         remedy = (
@@ -460,4 +456,4 @@ def with_own_remedy(finding: Finding, switches: Switches) -> Finding:
         )
     else:
         remedy = f"The line belongs to {library}, and no option is known that makes it deterministic: {other}."
-    return msgspec.structs.replace(finding, library=library, remedy=remedy, needs=())
+    return msgspec.structs.replace(finding, remedy=remedy, needs=())
