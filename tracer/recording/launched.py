@@ -37,11 +37,11 @@ from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import loaded, without_recording
 from tracer.trace.records import CallGroup, Kernel, Region
-from tracer.trace.values import Group
 
 if TYPE_CHECKING:  # loaded where values are asked for
     from tracer.recording.values.call_digests import CallDigests
     from tracer.recording.values.value_recorder import LaunchValues
+    from tracer.trace.values import Group
 
 _SWAPS = ("atomic_cas", "atomic_xchg")
 _ASSEMBLY = "inline_asm_elementwise"
@@ -290,6 +290,8 @@ class LaunchedRecord:
             named = {**dict(zip(getattr(function, "arg_names", ()), args, strict=False)), **kwargs}
             numbers = ", ".join(f"{name}={value!r}" for name, value in named.items() if isinstance(value, (int, float)))
             if (reading := self.values.before(tensors.values(), numbers)) is not None:
+                from tracer.trace.values import Group
+
                 group = Group(op=f"triton.{kernel.name}", **counter.origin.in_words())
                 self._begun[get_ident()] = reading, group, [*map(weakref.ref, tensors.values())]
 
