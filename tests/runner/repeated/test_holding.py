@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.model import Family, Root
-from tracer.names import Phase
+from tracer.findings import Finding
+from tracer.names import Backend, Phase, Verdict
 from tracer.runner.repeated.declared import Circumstance
-from tracer.runner.repeated.holding import MOST_RUNS, ComparedRuns, HeldRun, Holds, find_circumstance, suspects
+from tracer.runner.repeated.holding import (
+    MOST_RUNS,
+    ComparedRuns,
+    HeldRun,
+    Holds,
+    find_circumstance,
+    hangs_on_settings_alone,
+    suspects,
+)
 
 HASH, MEMORY, FOLDER, THREADS = Circumstance.HASH_SEED, Circumstance.MEMORY, Circumstance.FOLDER, Circumstance.THREADS
 
@@ -96,3 +106,27 @@ def test_addresses_are_held_with_the_hash_seed() -> None:
 )
 def test_the_first_roots_cause_suggests_circumstances(cause: RootCause, suspected: list[Circumstance]) -> None:
     assert suspects([root(cause)], [*Circumstance]) == suspected
+
+
+@pytest.mark.parametrize(
+    ("cause", "backend", "holds"),
+    [
+        (RootCause.KERNEL, Backend.CUDA, True),
+        (RootCause.KERNEL, Backend.CPU, False),
+        (RootCause.STRUCTURE, Backend.CUDA, False),
+    ],
+)
+def test_threads_of_the_process_do_not_explain_a_kernel_of_a_device(
+    cause: RootCause, backend: Backend, holds: bool
+) -> None:
+    verdict = Verdict.NONDETERMINISTIC
+    found = Finding(
+        rule="r",
+        verdict=verdict,
+        deterministic_mode=verdict,
+        op="aten.add.Tensor",
+        phase=Phase.BACKWARD,
+        backend=backend,
+    )
+    assert hangs_on_settings_alone([replace(root(cause), rule="r")], [found]) is holds
+    assert not hangs_on_settings_alone([root(cause)], [found])

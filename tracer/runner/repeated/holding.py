@@ -11,11 +11,13 @@ from functools import partial
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
+from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import children_of, compare_families, siblings
 from tracer.divergence.model import Divergence, Family, Root
 from tracer.divergence.repeated import Held
 from tracer.findings import Finding
+from tracer.names import Backend
 from tracer.runner.repeated.declared import Circumstance, in_order
 from tracer.trace.values import Values
 
@@ -141,6 +143,13 @@ def _fact(held: Holds, tried: Sequence[HeldRun], shown: ComparedRuns, *, runs: i
 def suspects(roots: Sequence[Root], candidates: Sequence[Circumstance]) -> list[Circumstance]:
     """The ``candidates`` that the first root's cause suggests."""
     return [candidate for candidate in candidates if roots and roots[0].cause in candidate.suggested_by]
+
+
+def hangs_on_settings_alone(roots: Sequence[Root], findings: Sequence[Finding]) -> bool:
+    """Whether the first root is a kernel of a device, by its rule: nothing else of the process reaches that."""
+    if not roots or roots[0].cause is not RootCause.KERNEL:
+        return False
+    return any(finding.rule == roots[0].rule and finding.backend is not Backend.CPU for finding in findings)
 
 
 class Comparing:

@@ -43,6 +43,7 @@ from tracer.runner.repeated.holding import (
     Holds,
     compare_runs,
     find_circumstance,
+    hangs_on_settings_alone,
     suspects,
 )
 from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
@@ -349,6 +350,8 @@ class _Series:
         candidates = self._candidates(snapshot)
         if self.asked.hold is None and (row := known_source(self.found.sources)) is not None:
             candidates = [candidate for candidate in candidates if candidate.value in row.circumstances]
+        if self.asked.hold is None and hangs_on_settings_alone(diverging.roots, self._findings() or ()):
+            candidates = [candidate for candidate in candidates if candidate is Circumstance.SETTINGS]
         if not candidates:
             self.not_held = "nothing that could be held here can explain it"
             return
