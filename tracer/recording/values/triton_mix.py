@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from functools import cache
 from typing import Any
 
 import torch
@@ -63,6 +62,10 @@ class _Pointer:
         return self.address
 
 
+def _pointers(address: int, totals: int) -> tuple[_Pointer, ...]:
+    return _Pointer(address, torch.int64), _Pointer(address, torch.uint8), _Pointer(totals, torch.int64)
+
+
 def add_mixed_sum(tensor: torch.Tensor, totals: torch.Tensor, place: int = 0) -> None:
     """Add the mixed words of a dense ``tensor`` to ``totals[place]``, an int64 on its device."""
     data = tensor if digests.is_plain(tensor) else digests.plain(tensor)
@@ -74,13 +77,12 @@ def add_mixed_sum(tensor: torch.Tensor, totals: torch.Tensor, place: int = 0) ->
         tensors = (whole[: count * 8].view(torch.int64) if count else totals), whole, totals
         mixed_sum_kernel[grid](*tensors, place, count, left, BLOCK=_BLOCK)
         return
-    device, words = data.device.index, torch.int64
-    address, into = address_of(data), address_of(totals)
+    device, address, into = data.device.index, address_of(data), address_of(totals)
     # Triton compiles one kernel for addresses like these and counts of 32 bits.
     is_usual = (address | into) % _ALIGNED == 0 and count < 1 << 31
     launch = _launchers.get((device, grid)) if is_usual else None
-    tensors = _Pointer(address, words), _Pointer(address, torch.uint8), _Pointer(into, words)
-    is_elsewhere = _are_several() and device != torch.cuda.current_device()
+    tensors = _pointers(address, into)
+    is_elsewhere = torch.cuda.device_count() > 1 and device != torch.cuda.current_device()
     with torch.cuda.device(data.device) if is_elsewhere else nullcontext():
         if launch is not None:
             launch(*tensors, place, count, left, _BLOCK)
@@ -98,20 +100,13 @@ _can_launch: dict[int, bool] = {}
 """By device: whether such a launch was seen to give what Triton's own gives."""
 
 
-@cache
-def _are_several() -> bool:
-    return torch.cuda.device_count() > 1
-
-
 def _remember(kernel: Any, device: int, grid: tuple[int, int, int], data: torch.Tensor) -> None:
     """Launch a compiled kernel without Triton's search from now on, if this Triton allows it."""
     if device not in _can_launch:
         _can_launch[device] = False
         with suppress(Exception), unseen():  # another Triton wants other arguments
             both = torch.zeros(2, dtype=torch.int64, device=data.device)
-            count, left = divmod(data.nbytes, 8)
-            address, words = address_of(data), torch.int64
-            given = _Pointer(address, words), _Pointer(address, torch.uint8), _Pointer(address_of(both), words)
+            given, (count, left) = _pointers(address_of(data), address_of(both)), divmod(data.nbytes, 8)
             mixed_sum_kernel[grid](*given, 0, count, left, BLOCK=_BLOCK)
             kernel[grid](*given, 1, count, left, _BLOCK)
             first, second = both.tolist()
