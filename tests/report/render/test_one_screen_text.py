@@ -81,3 +81,9 @@ def test_no_risk_found_keeps_its_evidence(found: list[Finding], is_risk: bool) -
     text = " ".join(screen(report(*found)))
     assert ("No risk found" in text) is not is_risk
     assert (EVIDENCE in text) is not is_risk
+
+
+def test_what_is_done_is_bold_where_a_terminal_has_colours() -> None:
+    text = to_text(report(finding()), width=100, color=True, limit=SHOWN)
+    assert "\x1b[1mTurn deterministic mode on\x1b[0m\n" in text
+    assert "       \x1b[1mtorch.use_deterministic_algorithms(True)\x1b[0m\n" in text

@@ -83,7 +83,9 @@ class _Hanging:
         lines = self._text.wrap(console, max(options.max_width - cell_len(mark), 1), overflow="fold")
         for line in lines:
             yield Segment(mark)
-            yield from line.render(console, end="\n")
+            # Without spans a text renders as if it had no style.
+            yield from Segment.apply_style(line.render(console), console.get_style(self._text.style))
+            yield Segment.line()
             mark = " " * cell_len(mark)
 
 
