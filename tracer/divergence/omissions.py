@@ -270,14 +270,16 @@ class _Compared:
                 self._seeded.add(line := loading.loader.partition(" at ")[2])
                 self._explained.update([id(each)] if line in drawn_at else ())
         makes_settings = bool(kinds & {ValueKind.OPTIMIZER_STATE, ValueKind.SCHEDULER} or values)
-        reads_other_data = any(root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT) for root in self._roots)
+        data = (each for each in self._roots if each.loading is not None or each.cause is RootCause.INPUT_DATA)
+        reads_other_data = any(id(each) not in self._explained for each in data)
         for lack in self._lacks:
             root = lack.root
             if lack.kind is ValueKind.HYPERPARAMETER and makes_settings:
                 continue
             if root is None or id(root) not in self._explained:
                 is_draw = root is not None and root.cause is RootCause.DRAW and not root.reaches_training
-                yield from self._told(self._of_state(lack), reaches=not is_draw or reads_other_data)
+                seeds = root is not None and _line(root) in self._seeded
+                yield from self._told(self._of_state(lack), reaches=not is_draw or seeds or reads_other_data)
         yield from values
         settings = {ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE} & kinds
         for each in self._roots:
