@@ -19,7 +19,7 @@ from tracer import DeterminismTracer
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Divergence, NotRestored, read_recording
-from tracer.divergence.omissions import what_of
+from tracer.divergence.omissions import ProgramLines, ResumedRun, hold_against, what_of
 from tracer.trace.values import ValueKind
 
 HERE = "tests/divergence/test_resumed_programs.py"
@@ -376,3 +376,60 @@ def test_a_target_of_another_dtype_is_an_argument(tmp_path: Path, write: Callabl
     causes = [root.cause for root in found.roots if "zeros" not in root.op]
     assert causes[0] is RootCause.ARGUMENT
     assert RootCause.UNKNOWN not in causes
+
+
+def held(folder: Path, program: Program) -> ResumedRun:
+    """Four steps, ended after the second, held as ``tracer resume`` does, without lines."""
+    saved: Saved = {}
+    whole = read_recording(recorded(folder, "whole", lambda: program(saved, False)))
+    rest = read_recording(recorded(folder, "rest", lambda: program(saved, True)))
+    return hold_against(whole, rest, 2, [ProgramLines(())] * 3, whole.values)
+
+
+def stepping(saved: Saved, *, again: bool, loads: Callable[[nn.Module], object], rates: tuple[float, ...]) -> None:
+    torch.manual_seed(0)
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+    count = torch.zeros(())
+    if again:
+        loads(net)
+        optimizer.load_state_dict(saved["optimizer"])
+    for number in range(2 if again else 0, 4):
+        optimizer.param_groups[0]["lr"] = rates[number]
+        optimizer.zero_grad()
+        net(torch.full((2, 4), number + 1.0)).sum().backward()
+        optimizer.step()
+        count.add_(1)
+        if number == 1 and not again:
+            saved.update(copy.deepcopy({"net": net.state_dict(), "optimizer": optimizer.state_dict()}))
+
+
+def test_of_steps_that_change_no_parameter_the_one_with_the_other_states_is_taken(tmp_path: Path) -> None:
+    def program(saved: Saved, again: bool) -> None:
+        rates = (0.1, 0.0, 0.0, 0.1)
+        stepping(saved, again=again, loads=lambda net: net.load_state_dict(saved["net"]), rates=rates)
+
+    found = held(tmp_path, program)
+    assert (found.step, found.steps) == (2, (2, 2))
+    assert not any("optimizer" in omission.what for omission in found.not_restored)
+
+
+def test_parameters_of_no_step_are_named(tmp_path: Path) -> None:
+    def program(saved: Saved, again: bool) -> None:
+        loads = lambda net: nn.init.ones_(net.weight)  # noqa: E731
+        stepping(saved, again=again, loads=loads, rates=(0.1,) * 4)
+
+    found = held(tmp_path, program)
+    assert found.step is None
+    assert found.departs == 2
+    assert "parameters" in found.not_restored[0].what
+
+
+def test_a_run_that_begins_as_the_whole_one_did_restored_nothing(tmp_path: Path) -> None:
+    def program(saved: Saved, again: bool) -> None:
+        stepping(saved, again=False, loads=lambda net: None, rates=(0.1,) * 4)
+
+    found = held(tmp_path, program)
+    assert found.step == 0
+    (omission,) = found.not_restored
+    assert "nothing was restored" in omission.what
