@@ -433,3 +433,24 @@ def test_a_run_that_begins_as_the_whole_one_did_restored_nothing(tmp_path: Path)
     assert found.step == 0
     (omission,) = found.not_restored
     assert "nothing was restored" in omission.what
+
+
+def test_another_order_is_no_matter_beside_the_training(tmp_path: Path) -> None:
+    def program(saved: Saved, again: bool) -> None:
+        torch.manual_seed(0)
+        data = DataLoader(TensorDataset(torch.arange(8.0).reshape(4, 2)), batch_size=2, shuffle=True)
+        net = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        if again:
+            net.load_state_dict(saved["net"])
+        for epoch in range(1 if again else 0, 3):
+            for (x,) in data:
+                optimizer.zero_grad()
+                net(x).square().mean().backward()
+                optimizer.step()
+            if epoch == 0 and not again:
+                saved.update(copy.deepcopy({"net": net.state_dict()}))
+
+    found = held(tmp_path, program)
+    assert (found.step, found.departs) == (2, 2)
+    assert ["generator cpu" in omission.what for omission in found.not_restored] == [True]

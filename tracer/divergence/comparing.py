@@ -94,7 +94,7 @@ def compare_recordings(
         calls=(len(ours), len(theirs)),
         reordered=pairs.reordered,
         roots=roots,
-        reaches_nothing=is_same_program and _reaches_nothing(pairs, differing),
+        reaches_nothing=replicas is None and _reaches_nothing(pairs, differing),
         follows=sum(root.follows for root in roots),
         only=(
             sum(gap.first_end - gap.first for gap in pairs.gaps),

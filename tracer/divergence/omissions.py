@@ -201,6 +201,9 @@ def hold_against(
     begin = stopped_after if step is None else step
     divergence = compare_recordings(whole, resumed, align_step=(begin, first_step_of(values[1])))
     compared = _Compared(divergence, values, begin, lines, interrupted)
+    not_restored, beside = tuple(compared.not_restored(made[0] - begin, made[1])), tuple(compared.beside)
+    if not (not_restored or divergence.agrees or divergence.reaches_nothing):
+        not_restored, beside = beside, ()  # one of them does it
     open_questions = (
         next((f"a recording is partial ({reason})" for reason in divergence.partial if reason), ""),
         "" if divergence.calls_compared else "no call was compared",
@@ -210,8 +213,8 @@ def hold_against(
         departs=min((root.step for root in divergence.roots if root.reaches_training), default=None),
         calls_compared=divergence.calls_compared,
         restored=tuple(compared.restored()),
-        not_restored=tuple(compared.not_restored(made[0] - begin, made[1])),
-        beside=tuple(compared.beside),
+        not_restored=not_restored,
+        beside=beside,
         roots=divergence.roots,
     )
     unknown = "; ".join(filter(None, open_questions)) if found.agrees else ""

@@ -117,7 +117,8 @@ def without_orders_drawn(roots: Iterable[Root]) -> tuple[Root, ...]:
             is_of_order = earlier.cause is RootCause.DRAW and earlier.name == order.order_from
             if is_of_order or (earlier.cause is not RootCause.DRAW and order.loader.partition(" at ")[2] in lines):
                 follows = earlier.follows + root.follows + root.same_cause + 1
-                kept[at] = msgspec.structs.replace(earlier, follows=follows)
+                reaches = earlier.reaches_training or root.reaches_training
+                kept[at] = msgspec.structs.replace(earlier, follows=follows, reaches_training=reaches)
                 break
         else:
             kept.append(root)
