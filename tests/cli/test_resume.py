@@ -101,29 +101,6 @@ def test_seeds_of_workers_are_named_where_workers_draw_and_are_beside_where_nobo
         assert "`seeds.set_state(" in omission["remedy"]
 
 
-#: By framework: the words of what is named where one thing is left out.
-FRAMEWORKS = {
-    "lightning": ("lightning_loop.py", "`self.warm` is 1, and 3"),
-    "transformers": ("trainer_loop.py", "the generator cpu"),
-    "accelerate": ("accelerate_loop.py", "is read again"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lacks", [False, True])
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_frameworks_go_on_bit_for_bit_and_what_one_lacks_is_named(tmp_path: Path, framework: str, lacks: bool) -> None:
-    pytest.importorskip(framework)
-    script, words = FRAMEWORKS[framework]
-    shutil.copy(PLAIN.parent / script, tmp_path)
-    asked = ("resume", "--stop-after", "3", "--resume", "--resume --lacks" if lacks else "--resume")
-    done = tracer_process(*asked, "--format", "json", script, cwd=tmp_path)
-    told = json.loads((tmp_path / "resume" / "resume.json").read_text())
-    assert (told["step"], told["stopped_after"]) == (2, 3)
-    assert done.code == lacks, told
-    assert any(words in each["what"] for each in told["not_restored"]) == lacks
-
-
 #: A script of three steps: what it does with its checkpoint, and its seed.
 SMALL = """
 import os, sys, torch
