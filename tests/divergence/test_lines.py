@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import msgspec
+import numpy
 import pytest
 
 from tests.support.traced import traced
@@ -591,6 +592,29 @@ def test_what_a_library_draws_while_it_is_imported_is_named_only_where_nothing_e
     runs = [{"": traced(tmp_path, source, name=name)} for name in "ab"]
     reaching = [root.location for root in compared_lines(*runs, calls=[0]).sources if root.reaches]
     assert reaching == [f"program.py:{line}" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("numpy.random.random()", [(4, LineKind.DRAW)]),
+        ("numpy.random.seed(int.from_bytes(os.urandom(4), 'big'))", [(4, LineKind.LINE)]),
+        ("numpy.random.RandomState().rand()", [(4, LineKind.LINE)]),
+    ],
+)
+def test_a_library_that_its_first_use_loads_is_drawn_from_or_seeded_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str, expected: list[tuple[int, LineKind]]
+) -> None:
+    """NumPy 2 loads ``numpy.random`` where it is first named."""
+    loads = "sys.modules.update({'numpy.random.mtrand': numpy.random.mtrand})"
+    source = f"import numpy, os, sys\nx = 1\n\ny = ({loads}, {use})[1]\nz = numpy.random.random()\n"
+    runs = []
+    for name in "ab":
+        numpy.random.set_state(numpy.random.RandomState().get_state())  # as it is when it is loaded
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "numpy.random.mtrand")
+            runs.append({"": traced(tmp_path, source, name=name)})
+    assert lines_of(compared_lines(*runs))[:1] == expected
 
 
 @pytest.mark.parametrize("shared", ["torch.default_generator", "numpy.random.mtrand._rand"])

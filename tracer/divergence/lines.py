@@ -860,7 +860,15 @@ class _Comparison:
             if now[0] == now[1]:
                 self.unseeded.pop(key, None)
             elif before is None or "" in before:  # as the interpreter, or an import, made it; or it was seeded at once
-                self.unseeded[key] = self._reads(at, text) if all(was_seeded("", state) for state in now) else _NOTHING
+                is_fresh = all(was_seeded("", state) for state in now)
+                self.unseeded[key] = self._reads(at, text) if is_fresh else _NOTHING
+                others = {one for process, one in self.states if process == frame.process} - {*ours, *theirs}
+                if before is not None or not others or IMPORTS in text.calls:
+                    continue
+                if not is_fresh:  # its first draw loads it
+                    drawn |= self._root(LineKind.DRAW, at, line, frame, generator=generator)
+                elif not self.unseeded[key] and any(call.endswith(".seed") for call in text.calls):
+                    self.unseeded[key] = self._root(LineKind.LINE, at, line, frame, name)
             elif before[0] == before[1] or _is_seeding(before, now, text):
                 found = self._reads(at, text) | at.returned | given
                 if not found and key in self.drawers and not _is_seeding(before, now, text):

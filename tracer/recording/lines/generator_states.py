@@ -59,8 +59,9 @@ def _spelled(data: bytes, words: tuple[int, ...], gauss: Any = None) -> str:
     """``words``: its position and the first two, by which one that has drawn all is told from one that is seeded."""
     position, first, second = words
     digest = xxhash.xxh3_64_hexdigest(data if gauss is None else data + repr(gauss).encode())
-    by_number = second == (1812433253 * (first ^ first >> 30) + 1) & 0xFFFFFFFF
-    return f"{digest if position == _WORDS and (by_number or first == 1 << 31) else ''}.{digest}"
+    by_number = position == _WORDS and second == (1812433253 * (first ^ first >> 30) + 1) & 0xFFFFFFFF
+    by_several = position in (_WORDS, _WORDS - 1) and first == 1 << 31  # NumPy's own, unless it was seeded: one less
+    return f"{digest if by_number or by_several else ''}.{digest}"
 
 
 def _of_torchs(generator: Any) -> str:
