@@ -282,7 +282,10 @@ class _Compared:
             if root is None or id(root) not in self._explained:
                 is_draw = root is not None and root.cause is RootCause.DRAW and not root.reaches_training
                 seeds = root is not None and _line(root) in self._seeded
-                yield from self._told(self._of_state(lack), reaches=not is_draw or seeds or reads_other_data)
+                is_library = root is not None and bool(root.called_from) and not root.reaches_training
+                is_its_own = is_library and lack.kind is ValueKind.OUTSIDE  # a sum for its log, or an average
+                reaches = not is_draw or seeds or reads_other_data
+                yield from self._told(self._of_state(lack), reaches=reaches and not is_its_own)
         yield from values
         settings = {ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE} & kinds
         for each in self._roots:
@@ -316,7 +319,8 @@ class _Compared:
             _, name = self._lines.made_by(_is_optimizer)
             name = name or next(iter(self._named_at(self._optimizer_line(), "step")), "optimizer")
         location = location or made or self._optimizer_line()
-        if lack.kind is ValueKind.OUTSIDE and (names := self._named_at(location)):
+        is_own_line = root is None or not root.called_from
+        if lack.kind is ValueKind.OUTSIDE and is_own_line and (names := self._named_at(location)):
             name = names[0]
         what, loading = what_of(lack, name), None if root is None else root.loading
         if loading is not None and lack.kind is ValueKind.DATA_POSITION:
