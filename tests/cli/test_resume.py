@@ -13,6 +13,7 @@ from tests.support.slow import slow_unless
 from tracer.divergence.lines import read_run
 from tracer.divergence.model import read_recording
 from tracer.divergence.omissions import ProgramLines, ResumedRun, hold_against
+from tracer.runner.repeated import resuming
 
 PLAIN = Path(__file__).parent / "resuming" / "plain.py"
 STEP = 6
@@ -178,3 +179,20 @@ def test_wrong_use_is_told_in_one_line(
     assert done.code == 2
     assert words in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_file_too_large_to_be_copied_that_a_run_writes_to_is_told(
+    tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(resuming, "_MOST_OF_A_FILE", 1000)
+    (tmp_path / "large.bin").write_bytes(bytes(2000))
+    (tmp_path / "s.py").write_text(
+        "import torch\nx = torch.nn.Linear(2, 1)\no = torch.optim.SGD(x.parameters(), 0.1)\n"
+        "open('large.bin', 'ab').write(b'!')\n"
+        "for _ in range(4):\n    x(torch.ones(1, 2)).sum().backward()\n    o.step()\n"
+    )
+    done = tracer("resume", "--stop-after", "2", "--resume", "", "s.py")
+    assert done.code == 3
+    assert "large.bin, too large to be copied" in " ".join(done.out.split())

@@ -125,7 +125,7 @@ class Snapshot:
         """Return why a run in a copy shows nothing, or cannot be made; empty if it can."""
         if self.is_too_large:
             return "the working directory holds too many files to be copied"
-        if lost := self._lost():
+        if lost := self.lost():
             return f"{lost} was changed by a run, and is too large to be put back"
         return "" if self._changed() else "no run changed anything in the working directory"
 
@@ -134,7 +134,7 @@ class Snapshot:
         then = {path: entry for path, entry in self._entries_found.items() if not entry.is_folder}
         return now != then
 
-    def _lost(self) -> str:
+    def lost(self) -> str:
         """A file that a run changed, and that is too large to have been kept; empty where there is none."""
         return next(
             (

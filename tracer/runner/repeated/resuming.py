@@ -119,6 +119,11 @@ class _Runs:
             if again.roots:
                 why = f"the whole run does not repeat itself: {_place(again.roots[0])}; run `tracer repeat` first"
                 shown = msgspec.structs.replace(shown, unknown=why, not_restored=(), beside=())
+        if lost := self._snapshot.lost():
+            why = (
+                f"{lost}, too large to be copied, was the same file in all runs, and one wrote to it: it is another now"
+            )
+            shown = msgspec.structs.replace(shown, unknown=why)
         name = os.path.basename(os.path.normpath(asked.task.target))
         return msgspec.structs.replace(shown, name=name, runs=tuple(self._runs))
 
