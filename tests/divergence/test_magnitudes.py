@@ -239,6 +239,10 @@ def test_sums_in_another_order_are_rounding(tmp_path: Path, base: Any, dtype: to
     comparison = against(base, record(tmp_path / "b.values", one_thread, dtype=dtype), dtype)
     assert comparison.verdict is CompareVerdict.ROUNDING
     assert comparison.differing > 20
+    orders = [place.order for place in comparison.unequal]
+    assert orders == sorted(orders)
+    assert len(orders) == 10
+    assert all(place.ratio is not None and place.relative > 0 for place in comparison.unequal)
 
 
 def test_what_the_dtype_cannot_show_is_not_looked_at_more_closely(tmp_path: Path, base: Any) -> None:

@@ -163,7 +163,7 @@ def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
         **summed(every, "places", "compared", "rows", "differing", "only_count", "unjudged"),
         **{name: any(getattr(one, name) for one in every) for name in ("lacks_ends", "second_is_narrower")},
         not_finite=next((comparison.not_finite for comparison in every if comparison.not_finite), ""),
-        earliest=next((comparison.earliest for comparison in every if comparison.earliest), None),
+        unequal=next((comparison.unequal for comparison in every if comparison.unequal), ()),
         draws=next((comparison.draws for comparison in (*of_first, *every) if comparison.draws), None),
         parts_in=parting.parts_in,
         agreeing=parting.agreeing,
@@ -190,6 +190,7 @@ def _of_process(role: str, comparison: Comparison) -> Comparison:
         largest=None if comparison.largest is None else named(comparison.largest),
         first=None if comparison.first is None else named(comparison.first),
         significant=tuple(map(named, comparison.significant)),
+        unequal=tuple(map(named, comparison.unequal)),
     )
 
 

@@ -71,6 +71,10 @@ Side = Literal["a", "b"]
 """One of two configurations."""
 
 
+#: Places that differ at all, of which the first ones are told.
+FIRST_UNEQUAL = 10
+
+
 class CompareVerdict(Word):
     """The verdict of a comparison of two configurations."""
 
@@ -224,8 +228,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     only_count: int
     unjudged: int
     """Places that differ and have no yardstick."""
-    earliest: PlaceDifference | None
-    """The first place that differs at all, in the order of execution."""
+    unequal: tuple[PlaceDifference, ...]
+    """The first places that differ at all, in the order of execution."""
     draws: OtherDraws | None = None
     """How they draw other random numbers before the first place; ``None``: they draw alike."""
     unrepeated: PlaceDifference | None = None
@@ -304,7 +308,7 @@ def compared(
 
 def unrepeated(comparison: Comparison) -> PlaceDifference | None:
     """The first place at which two runs of one configuration differ by more than kernels do; no yardstick is asked."""
-    place = comparison.earliest
+    place = next(iter(comparison.unequal), None)
     if place is None or comparison.draws is not None or place.is_whole or not math.isfinite(place.relative):
         return place
     units, most = _MOST_OF_AN_ORDER
@@ -579,7 +583,7 @@ class _Comparing:
             only=tuple(only[:MOST_LISTED]),
             only_count=len(only),
             unjudged=len(unjudged),
-            earliest=next(iter(differences), None),
+            unequal=tuple(differences[:FIRST_UNEQUAL]),
             draws=draws,
             yardstick=Yardstick(
                 runs=len(shaken),

@@ -481,7 +481,8 @@ def what_of(lack: NotRestored, name: str = "") -> str:
             return f"the scheduler {lack.name} is {behind} step{'s' * (behind != 1)} behind"
         return f"{words} {lack.name}: {second}, and {first} in the whole run"
     if lack.has_none:
-        return f"the resumed run has no {words}, and the whole run has {lack.count:,}"
+        of = f": {lack.name}{f' and {lack.count - 1:,} more' if lack.count > 1 else ''}" if lack.name else ""
+        return f"the resumed run has no {words}, and the whole run has {lack.count:,}{of}"
     how = "is missing" if lack.is_missing else "differs"
     return f"{words}: {lack.name} {how}{f' ({lack.count:,} in all)' if lack.count > 1 else ''}"
 

@@ -142,7 +142,7 @@ def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, A
 _INNER = {
     Root: ("shows", "seed", "loading", "reaches_training"),
     LineSource: ("held_at", "may_call", "is_threads"),
-    Comparison: ("earliest", "second_is_narrower", "parts_in", "agreeing", "lacks_ends"),
+    Comparison: ("second_is_narrower", "parts_in", "agreeing", "lacks_ends"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tracer.divergence.joined_ranks import ROUNDING, SIGNIFICANT, Lack, OtherDraws
 from tracer.divergence.magnitudes import (
@@ -278,27 +278,12 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
     if comparison.call is not None:
         yield said.Paragraph(_call_in_words(comparison.call))
     listed = () if comparison.is_drawn_otherwise else comparison.significant
-    has_processes = any(place.process for place in listed)
     if listed:
-        yield said.Heading("What was given differs" if comparison.is_given else "Where it begins")
-        yield said.Table(
-            columns(
-                "Place",
-                "Kind",
-                *(["Process"] if has_processes else []),
-                "Step",
-                "Line",
-                "Ratio",
-                "Relative",
-                "Most at",
-                figures=("Ratio", "Relative"),
-            ),
-            tuple(_row(place, has_processes=has_processes) for place in listed[: reader.rows]),
-            noun="place",
-            left_out=max(0, len(listed) - reader.rows),
-        )
+        yield from _places("What was given differs" if comparison.is_given else "Where it begins", listed, reader)
     if comparison.following:
         yield said.Paragraph(f"{plural(comparison.following, 'further place')} of these steps follow from that.")
+    if not listed and comparison.unequal:
+        yield from _places("The first places that are not equal", comparison.unequal, reader)
     has_largest = comparison.verdict is CompareVerdict.ROUNDING or comparison.is_open
     if has_largest and comparison.largest is not None:
         largest = comparison.largest
@@ -315,6 +300,16 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
         )
     yield from _not_compared(comparison, reader)
     yield said.quiet(_yardstick(comparison))
+
+
+def _places(title: str, listed: Sequence[PlaceDifference], reader: Reader) -> Iterator[said.Block]:
+    has_processes = any(place.process for place in listed)
+    process = ["Process"] if has_processes else []
+    figures = ("Ratio", "Relative")
+    heads = columns("Place", "Kind", *process, "Step", "Line", *figures, "Most at", figures=figures)
+    rows = tuple(_row(place, has_processes=has_processes) for place in listed[: reader.rows])
+    yield said.Heading(title)
+    yield said.Table(heads, rows, noun="place", left_out=max(0, len(listed) - reader.rows))
 
 
 def _row(place: PlaceDifference, *, has_processes: bool) -> tuple[Words, ...]:
