@@ -12,7 +12,7 @@ from tests.support.command import Command, process, tracer_process
 from tests.support.slow import slow_unless
 from tracer.divergence.lines import read_run
 from tracer.divergence.model import read_recording
-from tracer.divergence.omissions import ProgramLines, ResumedRun, hold_against
+from tracer.divergence.omissions import LinesOfRun, ResumedRun, hold_against
 from tracer.runner.repeated import resuming
 
 PLAIN = Path(__file__).parent / "resuming" / "plain.py"
@@ -59,7 +59,7 @@ def resumed(folder: Path, tmp_path: Path, lacks: str) -> ResumedRun:
     record(tmp_path, "resumed", args=("--resume",))
     paths = folder / "whole.json", tmp_path / "resumed.json", folder / "interrupted.json"
     whole, rest, interrupted = map(read_recording, paths)
-    lines = [ProgramLines(read_run(path)[""]) for path in paths]
+    lines = [LinesOfRun(read_run(path)[""]) for path in paths]
     return hold_against(whole, rest, STEP, lines, interrupted.values)
 
 

@@ -56,7 +56,7 @@ class JudgementForm(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**{name: getattr(judgement if name in own else trace, name) for name in cls.__struct_fields__})
 
 
-class Rows(msgspec.Struct, frozen=True, kw_only=True):
+class RowsSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What calls gave that were made again on a part of their rows."""
 
     calls: int
@@ -69,7 +69,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     """Calls whose rows cannot tell: several rows go into one, or which arguments hold rows is not known."""
 
     @classmethod
-    def of(cls, trials: Sequence[records.RowTrial]) -> Rows:
+    def of(cls, trials: Sequence[records.RowTrial]) -> RowsSummary:
         equal = sum(trial.count for trial in trials if trial.outcome is RowOutcome.EQUAL)
         dependent = tuple(trial for trial in trials if trial.outcome is RowOutcome.ROUNDING)
         rest = (trial for trial in trials if trial.outcome not in (RowOutcome.EQUAL, RowOutcome.ROUNDING))
@@ -97,7 +97,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Behind a gate: positions in the judgement's findings, from 0, of those that fail."""
     ranks: RankComparison | msgspec.UnsetType = msgspec.UNSET
     """Of several ranks: what differs between them."""
-    rows: Rows | msgspec.UnsetType = msgspec.UNSET
+    rows: RowsSummary | msgspec.UnsetType = msgspec.UNSET
     """Of a recording that made calls again on a part of their rows."""
     processes: tuple[Process, ...] | msgspec.UnsetType = msgspec.UNSET
     """Of a program whose children were recorded too: its processes, and which findings each has."""
@@ -126,7 +126,7 @@ def pieces(report: Report) -> Iterator[str]:
         accepted=msgspec.UNSET if report.accepted is None else report.accepted,
         failing=msgspec.UNSET if report.failing is None else tuple(sorted(report.failing)),
         ranks=report.ranks or msgspec.UNSET,
-        rows=Rows.of(report.judgement.trace.rows) if report.judgement.trace.rows else msgspec.UNSET,
+        rows=RowsSummary.of(report.judgement.trace.rows) if report.judgement.trace.rows else msgspec.UNSET,
         processes=report.processes or msgspec.UNSET,
     )
     before, line, after = f"{json_text(document)}\n".partition(_NONE)  # no string holds a line's end

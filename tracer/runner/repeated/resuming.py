@@ -13,7 +13,7 @@ from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.lines import read_run
 from tracer.divergence.model import Family, Recording, Root
-from tracer.divergence.omissions import ProgramLines, ResumedRun, hold_against, steps_made
+from tracer.divergence.omissions import LinesOfRun, ResumedRun, hold_against, steps_made
 from tracer.divergence.repeated import Run
 from tracer.errors import EndedEarly, TraceError, UsageError
 from tracer.names import Training
@@ -141,9 +141,9 @@ class _Runs:
             )
         return ResumedRun(name="", stopped_after=made, unknown=unknown)
 
-    def _lines(self, role: str) -> tuple[ProgramLines, ...]:
+    def _lines(self, role: str) -> tuple[LinesOfRun, ...]:
         paths = (recordings_in(self._scratch) / f"{name}.json" for name in ("whole", "resumed", "interrupted"))
-        return tuple(ProgramLines(read_run(child_path(path, role) if role else path).get("", ())) for path in paths)
+        return tuple(LinesOfRun(read_run(child_path(path, role) if role else path).get("", ())) for path in paths)
 
     def _run(self, name: str, folder: Path, args: Sequence[str] = (), ends_before: int | None = None) -> Family:
         if launching.ENDING.by:
