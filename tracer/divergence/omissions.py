@@ -104,7 +104,7 @@ class _Change(NamedTuple):
         return self.code.file, self.code.function, self.code.first
 
 
-class ProgramLines:
+class LinesOfRun:
     """A run's lines: what they read, and what they changed."""
 
     def __init__(self, records: Iterable[LineRecord]) -> None:
@@ -182,7 +182,7 @@ def hold_against(
     whole: Recording,
     resumed: Recording,
     stopped_after: int,
-    lines: Sequence[ProgramLines],
+    lines: Sequence[LinesOfRun],
     interrupted: Values,
 ) -> ResumedRun:
     """Say whether ``resumed`` goes on as ``whole`` did. ``lines``: those of the whole, the resumed and the interrupted
@@ -236,7 +236,7 @@ class _Compared:
         divergence: Divergence,
         values: tuple[Values, Values],
         begin: int,
-        lines: Sequence[ProgramLines],
+        lines: Sequence[LinesOfRun],
         interrupted: Values,
     ) -> None:
         assert divergence.resumed is not None
@@ -418,7 +418,7 @@ def _is_other_order(root: Root) -> bool:
     return root.loading is not None and root.loading.indices_agree is False
 
 
-def _drawn_otherwise(ours: ProgramLines, theirs: ProgramLines, generator: str, begin: int) -> str:
+def _drawn_otherwise(ours: LinesOfRun, theirs: LinesOfRun, generator: str, begin: int) -> str:
     """The first line from a call on that changes a global generator, if it never leaves it so in the other run."""
     name = f"{GENERATOR}{generator}"
     for change in ours.changes:
