@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.declared import run_with
+from tests.support.declared import ROOT, run_with
 from tracer.divergence.causes import RootCause, Shows
 
 ADDED = {
@@ -39,6 +39,12 @@ def test_a_declared_cause_is_decided_in_its_turn_and_worded(tmp_path: Path) -> N
 def test_each_cause_is_shown_by_something_or_by_a_value_that_came_in(cause: RootCause) -> None:
     assert cause.words.startswith("by ")
     assert cause.entered or any(shows.cause is cause for shows in Shows)
+
+
+@pytest.mark.parametrize("cause", list(RootCause), ids=str)
+def test_each_cause_has_its_row_in_the_documentation(cause: RootCause) -> None:
+    page = (ROOT / "docs" / "values.md").read_text(encoding="utf-8")
+    assert page.count(f"\n| `{cause}` | ") == 1
 
 
 @pytest.mark.parametrize("shows", list(Shows), ids=str)

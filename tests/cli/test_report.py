@@ -142,6 +142,11 @@ def test_the_command_line_chooses_a_table(saved: Path, tracer: Command) -> None:
     assert (folder / "report.csv").read_text().startswith("backend,torch,op,")
 
 
+def test_help_names_every_format(tracer: Command) -> None:
+    listed = tracer("report", "--help").out.partition("--format")[2].split(";")[0]
+    assert listed.replace(",", " ").split()[-len(FORMATS) :] == list(FORMATS)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -13,7 +13,10 @@ import pytest
 
 from tests.support.traced import traced
 from tracer.divergence.lines import ComparedLines, LineKind, compared_lines
-from tracer.tables.sources import source_of, sources
+from tracer.errors import TableError
+from tracer.runner.repeated.declared import Circumstance
+from tracer.tables.rules import parse
+from tracer.tables.sources import SourceTable, source_of, sources
 from tracer.trace.lines import GENERATOR, RESULT, Entered, LineCode, LineRecord, LineRow, LineText, Text, read_lines
 
 
@@ -1138,6 +1141,14 @@ def test_each_row_says_what_to_do() -> None:
     assert all(row.name and row.remedy for row in sources())
     assert [row.id for row in sources() if not row.calls and not row.generator] == ["shared-by-threads"]
     assert len({row.id for row in sources()}) == len(sources())
+    assert {word for row in sources() for word in row.circumstances} <= set(Circumstance)
+
+
+@pytest.mark.parametrize("field", ['circumstance = ["folder"]', 'circumstances = ["moon"]', 'generator = "jax"'])
+def test_a_misspelt_row_is_refused_with_its_file_and_id(field: str) -> None:
+    text = f'[[source]]\nid = "moon"\nname = "looks up"\nremedy = "look down"\n{field}\n'
+    with pytest.raises(TableError, match=r"^sources\.toml: .*`\$\.source\[0\].*` of 'moon'"):
+        parse(text, "sources.toml", SourceTable)
 
 
 OWN_FILES = {

@@ -62,7 +62,7 @@ def anchors_of(text: str) -> set[str]:
 
 
 def test_the_page_of_tables_is_up_to_date() -> None:
-    assert (DOCS / "tables.md").read_text(encoding="utf-8") == tables_page(), "run `make docs`"
+    assert (DOCS / "tables.md").read_text(encoding="utf-8") == tables_page(), "run `python docs/making/write.py`"
 
 
 def test_the_page_of_tables_has_a_line_for_each_rule() -> None:

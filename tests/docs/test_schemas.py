@@ -64,7 +64,7 @@ def test_the_schemas_are_up_to_date() -> None:
     made = schemas()
     assert set(made) == set(NAMES)
     for name, text in made.items():
-        assert (DOCS / name).read_text(encoding="utf-8") == text, "run `make docs`"
+        assert (DOCS / name).read_text(encoding="utf-8") == text, "run `python docs/making/write.py`"
 
 
 @pytest.mark.parametrize("name", NAMES)

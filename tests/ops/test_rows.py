@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tracer.ops import Op, packet_of, row_of, rows
+from tracer.ops import Op, bare_name, row_of, rows
 
 #: Names that the dispatcher does not have: what torch.ops.prim and torch.ops.prims add, higher-order ops, and kernels
 #: that Inductor calls by a name of its own.
@@ -40,4 +40,4 @@ def test_an_op_without_a_row_has_no_column() -> None:
     [("aten.index_add_.default", "index_add_"), ("aten.index_add_", "index_add_"), ("cond", "cond")],
 )
 def test_an_overload_is_looked_up_by_its_packet(overload: str, packet: str) -> None:
-    assert packet_of(overload) == packet
+    assert bare_name(overload) == packet

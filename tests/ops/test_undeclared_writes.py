@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracer.ops import packet_of, row_of
+from tracer.ops import bare_name, row_of
 from tracer.recording.storage.accesses import argument_at, is_written, positions_of
 
 op_db = pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db
@@ -36,7 +36,7 @@ class _Writes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        op = packet_of(str(func))
+        op = bare_name(str(func))
         self.ops.add(op)
         before, written = [], set()
         for position, argument in positions_of(func._schema):
@@ -75,7 +75,7 @@ def test_ops_write_no_argument_that_neither_their_schema_nor_the_table_says(shar
 
 
 def test_every_row_names_arguments_of_its_schema_that_are_not_declared_written() -> None:
-    names = {row_of(packet_of(str(name))).name for name in dir(torch.ops.aten)}
+    names = {row_of(bare_name(str(name))).name for name in dir(torch.ops.aten)}
     for name in names:
         for argument in row_of(name).undeclared:
             packet = getattr(torch.ops.aten, name)

@@ -28,9 +28,9 @@ RACE = 'when = { "arg.accumulate" = true, ndim = [1, 2] }, verdict = "raises"'
 @pytest.mark.parametrize(
     ("instead", "of", "says"),
     [
-        ("arg.accumulated", "arg.accumulate", "unknown condition 'arg.accumulated' - at `$.rule[0].case[0]`"),
+        ("arg.accumulated", "arg.accumulate", "'arg.accumulated' - at `$.rule[0].case[0]` of 'cuda-sample'"),
         ("verdict", "verdict_", "unknown field"),
-        ('"maybe"', '"raises"', "Invalid enum value 'maybe' - at `$.rule[0].case[0].verdict`"),
+        ('"maybe"', '"raises"', "verdict` of 'cuda-sample'; choose from deterministic, seeded, "),
         ("= 1, ndim", "= true, ndim", "arg.accumulate has no value 1"),
         ("[true, 2]", "[1, 2]", "ndim has no value True"),
         ("[1, 9]", "[1, 2]", "ndim has no value 9"),
@@ -46,7 +46,7 @@ RACE = 'when = { "arg.accumulate" = true, ndim = [1, 2] }, verdict = "raises"'
         ('kind = "rumour"', 'kind = "source"', "Invalid enum value 'rumour'"),
         ("schema = 2", "schema = 1", "schema 2 is not 1"),
         ('"recorded"', '"cuda"', "a table is for a backend"),
-        ('"tpu"', '"cuda"', "Invalid enum value 'tpu'"),
+        ('"tpu"', '"cuda"', "Invalid enum value 'tpu' - at `$.backend`; choose from cpu, cuda, "),
         ('"2.6 or so"', '">=1.11,<=2.15"', "not a version range"),
         ('">=1.11.3"', '">=1.11,<=2.15"', "with a minor release"),
         ('""', '">=1.11,<=2.15"', "'nothing' is not a version range"),

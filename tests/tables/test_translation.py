@@ -15,7 +15,7 @@ from tracer.facts.fact import Kind, Value
 from tracer.findings import Judgement, Target
 from tracer.judging import judge_calls
 from tracer.names import Backend, Settings, Verdict
-from tracer.ops import packet_of, row_of
+from tracer.ops import bare_name, row_of
 from tracer.tables.bound_table import Translator
 from tracer.tables.conditions import wanted_values
 from tracer.tables.lint import faults_of
@@ -131,7 +131,7 @@ def test_each_recorded_op_comes_out_as_one_of_its_candidates_and_a_neighbour_doe
         names = {name.removesuffix(".default") for name in becomes}
         for backend in row.to:
             found = judged(overload, backend).findings
-            public = row_of(packet_of(op)).on_cpu_for
+            public = row_of(bare_name(op)).on_cpu_for
             assert all(set(f.runs_as.split(" or ")) <= {*names, public} for f in found if f.op)
             assert all(not f.rule.startswith("to-") or f.rule == row.id for f in found)
             neighbour = f"{'.'.join(op.split('.')[:2])}_of_nobody.default"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tracer.tables.rules import RuleTable
 
 #: How several runs are reported: on standard output, and as files beside their recordings.
-FORMATS = ("text", "json", "html")
+RUN_FORMATS = ("text", "json", "html")
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -183,8 +183,8 @@ def folder_options(name: str) -> Decorator:
 
 def _formats(name: str, text: str) -> list[str]:
     wanted = [word.strip() for word in text.split(",")]
-    if unknown := [word for word in wanted if word not in FORMATS]:
-        raise UsageError(f"unknown format {unknown[0]!r}", hint=f"choose from {', '.join(FORMATS)}")
+    if unknown := [word for word in wanted if word not in RUN_FORMATS]:
+        raise UsageError(f"unknown format {unknown[0]!r}", hint=f"choose from {', '.join(RUN_FORMATS)}")
     return wanted
 
 

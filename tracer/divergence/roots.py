@@ -29,7 +29,7 @@ from tracer.names import (
     SeedOrigin,
     Verdict,
 )
-from tracer.ops import packet_of
+from tracer.ops import bare_name
 from tracer.trace.differences import NOT_SET, SettingDifference, differing_settings
 from tracer.trace.file import Trace
 from tracer.trace.records import Event, Loader, Tried
@@ -209,7 +209,7 @@ class RootEvidence:
         """Whether it gets other tensors, or the same in another order; or writes to one of which it reads nothing."""
         if self.candidate.way is RootKind.READ:
             return reads_another(self.pairs, self.candidate.node)
-        return packet_of(self._group.op).endswith("_") and not any(values.inputs[call] for values, call in self._calls)
+        return bare_name(self._group.op).endswith("_") and not any(values.inputs[call] for values, call in self._calls)
 
     @cached_property
     def read_part(self) -> Name | None:

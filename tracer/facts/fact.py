@@ -61,8 +61,8 @@ def getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
 
 
 def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, object], ArgumentReader | None]]:
-    """Turns a test of the values of these arguments into a reader; none for an overload that lacks one of them. A name
-    that ends in ``?`` is optional, and comes last."""
+    """Turns a function of these arguments' values, which returns the fact's value, into a ``Makes``. An overload that
+    lacks one has no reader. ``self|input`` is either; ``stride?``, which stands last, is ``None`` where it lacks."""
 
     def decorate(question: Callable[..., Any]) -> Callable[[Any, object], ArgumentReader | None]:
         def make(func: Any, services: object) -> ArgumentReader | None:
@@ -81,7 +81,6 @@ def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, o
 
 
 Value = bool | int | str
-#: A case's conditions as it met a call: each question with the answers for which the case holds.
 Test = Callable[[Args, Kwargs], bool]
 BOOL: tuple[Value, ...] = (False, True)
 
@@ -182,6 +181,8 @@ class Fact(msgspec.Struct, frozen=True):
     """For a derived fact that comes from the forward call: its key there."""
     derivation: Derivation | None = None
     """For a derived fact."""
+    hangs_on_sizes: bool = False
+    """Whether a step of other sizes (a longer batch, a larger table) may answer otherwise, though no line changes."""
 
     def reader(self, func: Any, services: Services) -> ArgumentReader | None:
         """The reader of this fact for calls of ``func``; it returns a value of ``domain``, or ``MISSING``."""
@@ -191,8 +192,8 @@ class Fact(msgspec.Struct, frozen=True):
         return lambda args, kwargs: True if read(args, kwargs) else MISSING
 
 
-def _boolean(kind: Kind, key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
-    return Fact(key, BOOL, kind, about, read, on_plain)
+def _boolean(kind: Kind, key: str, read: Makes, about: str, on_plain: Any = ASK, hangs_on_sizes: bool = False) -> Fact:
+    return Fact(key, BOOL, kind, about, read, on_plain, hangs_on_sizes=hangs_on_sizes)
 
 
 #: Boolean facts: recorded for ops whose rules use them; that may exempt a call; that may make one a finding.

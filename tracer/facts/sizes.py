@@ -7,6 +7,7 @@ sum in either order, three or more may not. Addends of weight zero are not count
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
@@ -39,16 +40,6 @@ _PADDED_TO = {"torch.float32": 4, "torch.float16": 8, "torch.bfloat16": 8}
 _GATHERED_WINDOWS = 125
 """Average pooling in three dimensions: where more windows hold one element, Inductor calls torch's own backward."""
 _RADIX_KS = frozenset({64, 128, 256, 512, 1024})
-
-
-#: Facts that a step of other sizes may answer otherwise, though no line of it changes: a longer batch, a larger table.
-HANG_ON_SIZES = frozenset(
-    f"shape.{name}"
-    for name in (
-        *("scan_is_whole", "meets_thrice", "numel_gt_16777216", "rows_repeat_long", "divides_evenly", "same_size"),
-        *("meets_at_most_twice", "is_unrolled", "is_single_sum", "topk_plain", "ctc_small", "channels_gt_1024"),
-    )
-)
 
 
 @of_arguments("self|input", "dim?")
@@ -313,8 +304,11 @@ def _reach_of_cubic(step: float, is_aligned: bool) -> int:
     return 1 if step > 4 + _CLOSE or (step > 4 - _CLOSE and not is_aligned) else MANY
 
 
+asked_of_sizes, noted_of_sizes, marked_of_sizes = (
+    partial(kind, hangs_on_sizes=True) for kind in (asked, noted_fact, marked)
+)
 FACTS = (
-    asked("shape.scan_is_whole", _scan_is_whole, "Is it one scan over the whole tensor: numel == size(dim)?"),
+    asked_of_sizes("shape.scan_is_whole", _scan_is_whole, "Is it one scan over the whole tensor: numel == size(dim)?"),
     asked(
         "shape.windows_overlap",
         lambda func, services: _do_fractional_windows_overlap(func, services) or _do_windows_overlap(func, services),
@@ -328,13 +322,15 @@ FACTS = (
         "Pooling: is each stride 1 and nothing padded?",
     ),
     asked("shape.channels_last", _channels_last, "Is the input laid out in channels-last order?"),
-    asked("shape.meets_thrice", _meets_thrice, "Padding: does some element occur three times or more in the output?"),
-    asked(
+    asked_of_sizes(
+        "shape.meets_thrice", _meets_thrice, "Padding: does some element occur three times or more in the output?"
+    ),
+    asked_of_sizes(
         "shape.numel_gt_16777216",
         of_arguments("self|input")(lambda source: source.numel() > _EXACT_COUNTS),
         "Are there more elements than float32 can count one by one?",
     ),
-    asked(
+    asked_of_sizes(
         "shape.rows_repeat_long",
         _rows_repeat_long,
         "Embedding: so many more indices than rows that CUDA may add by atomics?",
@@ -345,23 +341,23 @@ FACTS = (
         "topk: is k 64, 128, 256, 512 or 1024, along the last dimension?",
     ),
     asked("shape.grows", _grows, "Resizing: is the storage too small for the new size?"),
-    asked(
+    asked_of_sizes(
         "shape.divides_evenly", _divides_evenly, "Adaptive pooling: is each input size a multiple of its output size?"
     ),
-    asked(
+    asked_of_sizes(
         "shape.same_size",
         of_arguments("output_size", "input_size")(lambda output, source: list(output) == list(source)[2:]),
         "Resampling: does the output size equal the input size?",
     ),
-    noted_fact(
+    noted_of_sizes(
         "shape.meets_at_most_twice",
         meets_at_most_twice,
         "Pooling, resampling: does no element collect more than two addends? Two give one sum in either order.",
     ),
-    noted_fact(
+    noted_of_sizes(
         "shape.is_unrolled", _is_unrolled, "Sums: does Inductor write out the addends, or call an eager kernel?"
     ),
-    noted_fact("shape.is_single_sum", _is_single_sum, "Sums: do at most 1,024 addends become one number?"),
+    noted_of_sizes("shape.is_single_sum", _is_single_sum, "Sums: do at most 1,024 addends become one number?"),
     noted_fact(
         "shape.is_aligned", _is_aligned, "Matrix products: are all sizes multiples of those that Inductor pads to?"
     ),
@@ -370,13 +366,15 @@ FACTS = (
         _are_windows_gathered,
         "Average pooling: do at most 125 windows hold one element, which Inductor gathers from?",
     ),
-    noted_fact(
+    noted_of_sizes(
         "shape.topk_plain",
         _is_plain_topk,
         "topk: do its sizes keep it off every kernel that counts arrivals, whatever the device?",
     ),
-    noted_fact("shape.ctc_small", _is_small_ctc, "CTC: is the loss small enough for CUDA's kernel that adds in order?"),
-    marked(
+    noted_of_sizes(
+        "shape.ctc_small", _is_small_ctc, "CTC: is the loss small enough for CUDA's kernel that adds in order?"
+    ),
+    marked_of_sizes(
         "shape.channels_gt_1024",
         of_arguments("input")(lambda source: bool(source.shape[1] > _MAX_CHANNELS)),
         "Sampling: does the input have more than 1,024 channels?",

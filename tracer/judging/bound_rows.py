@@ -29,7 +29,7 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
-from tracer.ops import packet_of, row_of, spoken
+from tracer.ops import bare_name, row_of, spoken
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
 from tracer.tables.rules import UNNOTED, Conditioned, Ruling, evidence_of
 from tracer.tables.setting_rows import ALIGNED, OWN_DEPTHWISE, PADDABLE, SINGLE, UNROLLED, EnvironmentTable, SettingRow
@@ -173,7 +173,7 @@ class Dependents:
             if names & _TEMPLATES or group.op.startswith(_COMPILED_ATTENTION):
                 yield "compiled-templates"
             elif (
-                row_of(packet_of(group.op)).reduces
+                row_of(bare_name(group.op)).reduces
                 and UNROLLED not in names
                 and not str(group.facts.get("dtype")).startswith(_EXACT)
             ):

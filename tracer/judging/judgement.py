@@ -14,7 +14,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from tracer.errors import TargetError
-from tracer.facts.sizes import HANG_ON_SIZES
+from tracer.facts.every_fact import FACTS
 from tracer.findings import Finding, Judgement, Target
 from tracer.judging.bound_rows import trace_under
 from tracer.judging.call_findings import (
@@ -61,6 +61,8 @@ from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.tables.versions import named_release
 from tracer.trace.file import Trace
 from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue, is_set_up
+
+_HANG_ON_SIZES = frozenset(key for key, fact in FACTS.items() if fact.hangs_on_sizes)
 
 
 def judge_calls(
@@ -154,8 +156,8 @@ def at_this_size(judged: Iterable[JudgedCall], rule_on: Callable[[CallGroup], Ru
     """Calls that are deterministic, by op, and would not be known to be without what is known of their sizes."""
     counts = Counter[str]()
     for group, ruling in judged:
-        if ruling.is_safe and not HANG_ON_SIZES.isdisjoint(group.facts):
-            facts = {name: value for name, value in group.facts.items() if name not in HANG_ON_SIZES}
+        if ruling.is_safe and not _HANG_ON_SIZES.isdisjoint(group.facts):
+            facts = {name: value for name, value in group.facts.items() if name not in _HANG_ON_SIZES}
             if not rule_on(replace(group, facts=facts)).is_safe:
                 counts[spoken(group.op, ruling.runs_as)] += group.count
     return dict(counts.most_common())

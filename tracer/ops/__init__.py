@@ -520,7 +520,7 @@ def row_of(name: str) -> Op:
     return _TABLE.get(name) or Op(name)
 
 
-def packet_of(overload: str) -> str:
+def bare_name(overload: str) -> str:
     """``index_add_`` for ``aten.index_add_.default``; a name without dots as it is."""
     parts = overload.split(".", 2)
     return parts[1] if len(parts) > 1 else overload
@@ -528,7 +528,7 @@ def packet_of(overload: str) -> str:
 
 def spoken(op: str, runs_as: str) -> str:
     """Return the name of the overload ``op`` in answers: what it ``runs_as`` elsewhere, if only a CPU has ``op``."""
-    return runs_as if runs_as and row_of(packet_of(op)).on_cpu_for else op
+    return runs_as if runs_as and row_of(bare_name(op)).on_cpu_for else op
 
 
 def rows() -> Iterable[Op]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tracer.facts.fact import MISSING
 from tracer.names import BlindSpotKind, Gradients, HostCode, Phase
-from tracer.ops import Touch, packet_of, row_of
+from tracer.ops import Touch, bare_name, row_of
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.fact_readers import named_arguments
@@ -192,7 +192,7 @@ def _blind_spots(counted: Iterable[tuple[OverloadInfo, CallCounter]], unlinked: 
         if counter.extra is None or counter.inner_seen or counter.extra[1] is True:
             continue
         is_subclass = counter.extra[0] == "subclass"
-        if is_subclass and row_of(packet_of(info.name)).touches is Touch.METADATA:
+        if is_subclass and row_of(bare_name(info.name)).touches is Touch.METADATA:
             continue
         kind = BlindSpotKind.SUBCLASS if is_subclass else BlindSpotKind.HIGHER_ORDER
         yield BlindSpot(
@@ -219,7 +219,7 @@ _TRAINING = (*_FORWARD, Phase.BACKWARD)
 
 
 class RecordingState:
-    """Answers for one recording; see ``events.Calls``."""
+    """Answers for one recording; see ``events.RecordedCalls``."""
 
     def __init__(
         self, options: RecordOptions, attribution: Attribution, mode: RecordingMode, watch: ProcessWatch

@@ -18,7 +18,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.facts.fact import Args, Kwargs
 from tracer.names import Overlap, Phase
-from tracer.ops import packet_of, row_of
+from tracer.ops import bare_name, row_of
 from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Caller, Interest, Observer
@@ -370,7 +370,7 @@ class CopiesInFlight(Observer):
         self.met = self._table.met
 
     def wants(self, info: OverloadInfo) -> Interest:
-        if info.access.non_blocking is not None or row_of(packet_of(info.name)).detaches:
+        if info.access.non_blocking is not None or row_of(bare_name(info.name)).detaches:
             return True
         return self._table.live if self._follows and info.access.arguments else False
 
@@ -393,7 +393,7 @@ class CopiesInFlight(Observer):
                     self._begins(info.name, counter, source, copy)
             elif crosses:
                 self.waited()
-        elif row_of(packet_of(info.name)).detaches and args[0].requires_grad and not args[0].is_leaf:
+        elif row_of(bare_name(info.name)).detaches and args[0].requires_grad and not args[0].is_leaf:
             self._computed.enter(args[0], seams.storage_id(args[0]), True)
         elif live and _hands_over(info, args, kwargs) and (_on_device(args[0]) or [self._is_computed(args[0])])[0]:
             self.waited()

@@ -30,7 +30,7 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
-from tracer.ops import packet_of, row_of
+from tracer.ops import bare_name, row_of
 from tracer.tables.bound_table import safe_ruling, unknown_ruling
 from tracer.tables.conditions import BothWays, pieces, wanted_values, with_derived
 from tracer.tables.loading import required_facts
@@ -506,7 +506,7 @@ class CompiledCall(NamedTuple):
         """Return whether another choice for ``kernel`` may round this op differently. Of fused ops, only sums do."""
         if not kernel.rounds_by_choice or self.op.startswith("triton."):
             return kernel.rounds_by_choice
-        return row_of(packet_of(self.op)).reduces or not any(row_of(packet_of(op)).reduces for op in kernel.ops)
+        return row_of(bare_name(self.op)).reduces or not any(row_of(bare_name(op)).reduces for op in kernel.ops)
 
     def _shown(self) -> Shown | None:
         """Return what the kernels show of this op; ``None`` if they show nothing."""

@@ -315,7 +315,7 @@ class RuleTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True,
     inherits: Backend | None = None
     """A table whose rules it inherits, with weaker evidence, for ops without its own rule; see ``tables.loading``."""
     variables: tuple[str, ...] = ()
-    """Environment variables that the rules name; a recorder records no others."""
+    """Environment variables that the rules name: a recorder records these, and those of settings and their rows."""
     libraries: tuple[LibraryRule, ...] = ()
     """Library rules that hold on this backend. Not a field of a file: loading sets it."""
     dispatched: Dispatched | None = None
@@ -416,13 +416,30 @@ def parse(text: str, source: str, model: type[Model]) -> Model:
     try:
         table = msgspec.convert(toml_values(text), model, strict=True)
     except (ValueError, RecursionError) as problem:
-        raise TableError(f"{source}: {problem}", hint="see docs/adding-a-rule.md") from problem
+        told = f"{source}: {problem}{_further(str(problem), text, model)}"
+        raise TableError(told, hint="see docs/adding-a-rule.md") from problem
     if (schema := getattr(table, "schema", SCHEMA)) != SCHEMA:
         raise TableError(f"{source}: schema {schema} is not {SCHEMA}", hint="install the release that reads it")
     for name, file in _SET_BY_LOADING.items():
         if getattr(table, name, None):
             raise TableError(f"{source}: {name} belong in {file}", hint="see docs/adding-a-rule.md")
     return table
+
+
+def _further(problem: str, text: str, model: type[Model]) -> str:
+    """What msgspec leaves out of a problem at ``$.rule[87].case[1].verdict``: the rule's id, and the words allowed."""
+    place = re.search(r"`\$(\.(\w+)(?:\[(\d+)\])?.*)`$", problem)
+    if place is None:
+        return ""
+    row = toml_values(text)[place[2]][int(place[3])] if place[3] else ()
+    told = f" of {row['id']!r}" if isinstance(row, dict) and "id" in row else ""
+    if not problem.startswith("Invalid enum value"):
+        return told
+    kind: Any = msgspec.inspect.type_info(model)
+    for name in re.findall(r"\.(\w+)", place[1]):
+        kind = next(field.type for field in kind.fields if field.name == name)
+        kind = getattr(kind, "item_type", getattr(kind, "types", (kind,))[0])
+    return f"{told}; choose from {', '.join(str(word) for word in getattr(kind, 'values', ()) or kind.cls if word)}"
 
 
 def load(path: Path, model: type[Model]) -> Model:

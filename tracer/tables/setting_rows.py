@@ -81,7 +81,7 @@ class SettingRow(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     category: str
     """The heading under which it is listed: one of ``CATEGORIES``."""
     code: str = ""
-    """The lines to paste, if any."""
+    """The lines to paste, if any: Python, or shell where each begins with ``export``."""
     where: str = ""
     """Their place, as a phrase: "before torch is imported, or in the shell that starts the script"."""
     sets: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from tracer.files import toml_values
+from tracer.tables.rules import load
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,27 +22,28 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     remedy: str
     calls: tuple[str, ...] = ()
     """Qualified names, or globs of them."""
-    generator: str = ""
-    """The global generator that it draws from: ``python``, ``numpy``, ``torch`` or ``cuda``."""
+    generator: Literal["", "python", "numpy", "torch", "cuda"] = ""
+    """The global generator that it draws from."""
     waits: bool = False
     """Whether it takes what other threads or processes give."""
     is_order: bool = False
     """Whether it takes that in the order in which it is done, which differs though what is given does not."""
     varies: bool = False
     """Whether it gives another value in each run, whatever it is given."""
-    circumstances: tuple[str, ...] = ()
-    """Those that, held, make it give the same: ``hash-seed``, ``folder``."""
+    circumstances: tuple[Literal["addresses", "environment", "folder", "hash-seed", "memory"], ...] = ()
+    """Those of ``tracer repeat --hold`` that, held, make it give the same."""
 
 
-class _Table(msgspec.Struct, forbid_unknown_fields=True):
+class SourceTable(msgspec.Struct, forbid_unknown_fields=True):
+    """Every kind of call that is known."""
+
     source: list[Source]
 
 
 @cache
 def sources() -> tuple[Source, ...]:
     """The table, in the order in which rows are asked."""
-    text = files("tracer.tables").joinpath("sources.toml").read_text(encoding="utf-8")
-    return tuple(msgspec.convert(toml_values(text), _Table).source)
+    return tuple(load(Path(__file__).with_name("sources.toml"), SourceTable).source)
 
 
 def source_of(calls: Iterable[str], generator: str = "") -> Source | None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tracer.facts.fact import Value
 from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
-from tracer.ops import Touch, packet_of, row_of
+from tracer.ops import Touch, bare_name, row_of
 from tracer.tables.bound_table import (
     BoundTable,
     BoundTranslation,
@@ -75,7 +75,7 @@ class ForwardCalls:
         for group in calls:
             packets[group.op.rpartition(".")[0]].append(group)
         self.backward_facts = dict(_backward_facts(packets))
-        """Facts that calls at a place give their backward calls; see ``vocabulary.FORWARD_FACTS``."""
+        """Facts that calls at a place give their backward calls; see ``rules.FORWARD_FACTS``."""
         self.told_packets = frozenset(packet for packet, _, _ in self.backward_facts)
         is_for_device = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
         asked = {row.forward for row in translations.translation if is_for_device and row.forward and backend in row.to}
@@ -329,7 +329,7 @@ class TargetTables:
         op, facts = group.op, group.facts
         if "subclass" in facts or op.startswith("higher_order."):  # its inner calls are judged on their own
             is_seen = facts.get("subclass_inner" if "subclass" in facts else "body_recorded") is True
-            if is_seen or row_of(packet_of(op)).touches is Touch.METADATA:
+            if is_seen or row_of(bare_name(op)).touches is Touch.METADATA:
                 return safe_ruling(backend)
             return unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, op, _UNSEEN)
         if _WITHOUT_CUDNN in facts and self._recorded.get("cudnn_enabled") is False:
@@ -429,7 +429,7 @@ def _named_elsewhere(group: CallGroup, ruling: Ruling) -> Ruling:
     """``ruling`` with a name for the op that holds on its backend, where a CPU recorded an op that it alone has."""
     if ruling.runs_as or ruling.backend is Backend.CPU or group.facts.get("device") != RECORDED_ON:
         return ruling
-    name = row_of(packet_of(group.op)).on_cpu_for
+    name = row_of(bare_name(group.op)).on_cpu_for
     if not name:
         return ruling
     detail = name if ruling.reason_detail == group.op else ruling.reason_detail

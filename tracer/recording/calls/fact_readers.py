@@ -31,7 +31,7 @@ from tracer.facts.fact import (
     training_reader,
 )
 from tracer.facts.fact import MISSING as MISSING
-from tracer.ops import packet_of, row_of
+from tracer.ops import bare_name, row_of
 from tracer.recording.origin.sites import is_torchs_own, is_tracers_own, outwards, spell
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.host_generators import MOVED_ON, UNUSED, Drawn
@@ -106,7 +106,7 @@ def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
 
 def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None) -> dict[str, ArgumentReader]:
     """A reader for each of ``keys`` that ``func`` has an argument for; ``indices``: tensors of distinct numbers."""
-    packet = packet_of(str(func))
+    packet = bare_name(str(func))
     of_torch = (seams.is_coalesced, seams.indices_of, seams.group_size)
     services = Services(indices or Indices(), *of_torch, lambda path: is_torchs_own(path) or is_tracers_own(path))
     readers = (
@@ -241,7 +241,7 @@ _STEPS_TO_CALLER = 4
 
 def may_draw(func: Any) -> bool:
     """Return whether some call of the overload ``func`` draws from a generator."""
-    draws = row_of(packet_of(str(func))).draws
+    draws = row_of(bare_name(str(func))).draws
     return (_TAG is not None and _TAG in getattr(func, "tags", ())) if draws is None else draws
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from tracer import ops
 from tracer.facts.fact import MISSING
-from tracer.ops import Touch, Writes, packet_of, row_of
+from tracer.ops import Touch, Writes, bare_name, row_of
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.fact_readers import DRAW, MOST, named_arguments, tensor_form
 from tracer.recording.calls.groups import OverloadInfo
@@ -163,7 +163,7 @@ class GraphValues:
             parts = self._parts[node.name]
             return [self._named(parts[place]) if place in parts else None for place in range(max(parts, default=0) + 1)]
         result = self.eager(node.result)
-        if packet_of(node.op) in _VIEWS:
+        if bare_name(node.op) in _VIEWS:
             view = compile_seams.overload(node.op)(*args, **kwargs)  # type: ignore[misc]
             if (view.shape, view.stride(), view.dtype) == (result.shape, result.stride(), result.dtype):
                 self._tensors[node.result.name] = result = view

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from tracer.names import CALLED_KERNELS, KernelLanguage
-from tracer.ops import packet_of, row_of
+from tracer.ops import bare_name, row_of
 from tracer.recording.compiled.graph_text import Node
 
 #: Atomic additions and swaps in C++ and in Triton. Atomic maxima, minima and bit operations do not depend on order.
@@ -232,7 +232,7 @@ def match_kernels(
             if (kernel.language in CALLED_KERNELS or node.name not in went) and _may_be(node, kernel):
                 went[node.name].add(kernel.name)
     # An atomic kernel contains a call that accumulates by index, whatever its name says.
-    adding = [node.name for node in nodes if row_of(packet_of(node.op)).made_of]
+    adding = [node.name for node in nodes if row_of(bare_name(node.op)).made_of]
     for kernel in unnamed:
         if kernel.atomic and not any(kernel.name in went.get(name, ()) for name in adding):
             for name in adding:
@@ -250,7 +250,7 @@ def match_kernels(
 
 
 def _may_be(node: Node, kernel: KernelText) -> bool:
-    base = packet_of(node.op)
+    base = bare_name(node.op)
     if kernel.language in CALLED_KERNELS:
         called = kernel.name.removesuffix(".default").split(".")
         name = called[1] if len(called) > 1 else called[0]

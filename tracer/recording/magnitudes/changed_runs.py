@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.names import BACKWARD_OF
-from tracer.ops import Op, Touch, packet_of, row_of
+from tracer.ops import Op, Touch, bare_name, row_of
 from tracer.recording.magnitudes.sketching import storage_of
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digests import unseen
@@ -96,7 +96,7 @@ class Shaking(_Changing):
         known = self._reduces.get(func)
         if known is None:
             namespace, _, name = func.name().partition("::")
-            may_write = namespace != "aten" or bool(row_of(packet_of(str(func))).undeclared)
+            may_write = namespace != "aten" or bool(row_of(bare_name(str(func))).undeclared)
             known = self._reduces[func] = any(word in name for word in _REDUCTIONS), may_write
         reduces, may_write = known
         # Only with gradients on it shows which tensors are constants; those that may be written are handed on as such.

@@ -17,7 +17,7 @@ from types import BuiltinFunctionType, CodeType, FrameType, MethodDescriptorType
 
 import torch
 
-from tracer.ops import Touch, packet_of, row_of
+from tracer.ops import Touch, bare_name, row_of
 from tracer.recording.patching import Holder, Replacement, held_by, original_of
 from tracer.recording.torch_private import compile_seams, seams
 
@@ -56,7 +56,7 @@ def is_written_unseen(frame: FrameType | None) -> bool:
         return True
     if frame.f_code.co_filename == _OPS_FILE:
         op = str(frame.f_locals.get("self", ""))
-        return not op.startswith(("aten.", "prims.")) or _is_native(packet_of(op))
+        return not op.startswith(("aten.", "prims.")) or _is_native(bare_name(op))
     name, is_bare = _called(frame.f_code, frame.f_lasti)
     if is_bare:
         function = original_of(frame.f_locals.get(name, frame.f_globals.get(name)))

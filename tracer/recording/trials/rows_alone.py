@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.facts.fact import Args, Kwargs
 from tracer.names import Phase, RowOutcome
-from tracer.ops import packet_of, row_of
+from tracer.ops import bare_name, row_of
 from tracer.ops.row_wise import POINTWISE, RowWise, row_wise
 from tracer.recording.calls.fact_readers import may_draw
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
@@ -223,7 +223,7 @@ class RowTrials(Observer):
     def wants(self, info: OverloadInfo) -> Interest:
         """Every overload that makes tensors, once there are samples: they are followed through all calls."""
         schema = getattr(info.func, "_schema", None)
-        name = packet_of(info.name)
+        name = bare_name(info.name)
         if schema is None or info.func.is_view or row_of(name).is_view:
             return False
         is_pointwise = torch.Tag.pointwise in info.func.tags

@@ -10,7 +10,7 @@ import msgspec
 import torch
 
 from tracer.facts.fact import Args, Kwargs
-from tracer.ops import packet_of, row_of
+from tracer.ops import bare_name, row_of
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access, argument_at, is_written, positions_of
 from tracer.recording.torch_private import seams
@@ -181,7 +181,7 @@ def plan_of(func: Any, access: Access, spell: Callable[[str], int]) -> Plan | No
     schema = getattr(func, "_schema", None)
     if schema is None or isinstance(func, seams.HigherOrderOperator):
         return None
-    if row_of(packet_of(str(func))).is_view or torch.Tag.inplace_view in func.tags:
+    if row_of(bare_name(str(func))).is_view or torch.Tag.inplace_view in func.tags:
         return None
     if any(result.alias_info is not None and not is_written(result) for result in schema.returns):
         return None
