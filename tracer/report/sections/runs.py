@@ -536,13 +536,13 @@ def reservations(repeated: Repeated) -> tuple[str, ...]:
 
 
 def timed_clause(repeated: Repeated) -> str:
-    """``what the clock decides at train.py:8 ...``; empty where nothing does, or that is the answer."""
+    """``what timing decides at train.py:8 ...``; empty where nothing does, or that is the answer."""
     lines = joined(repeated.timed[:3])
     if not lines or repeated.otherwise:
         return ""
     if repeated.otherwise is None:
-        return f"what the clock decides at {lines} may be decided otherwise where nothing is recorded"
-    return f"a run that was not recorded prints and writes the same, though the clock decides at {lines}"
+        return f"what timing decides at {lines} may be decided otherwise where nothing is recorded"
+    return f"a run that was not recorded prints and writes the same, though timing decides at {lines}"
 
 
 def _note(divergence: Divergence) -> str:
