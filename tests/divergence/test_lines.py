@@ -1224,3 +1224,65 @@ def test_what_a_run_reads_of_its_own_files_comes_from_where_it_was_written(
         runs.append({"": traced(tmp_path, f"PATH = 'own'\n{dedent(source)}", name=role)})
     roots = [number for number, _ in lines_of(compared_lines(*runs)) if number < 90]
     assert roots == [line]
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        (
+            """\
+            import time, torch
+            CALLS = []
+            class Schedule:
+                def __init__(self, opt):
+                    self.opt, self.start = opt, time.perf_counter()
+                def step(self):
+                    used = time.perf_counter() - self.start
+                    for group in self.opt.param_groups:
+                        group["lr"] = 0.1 * used
+            opt = torch.optim.SGD([torch.ones(1)], lr=0.1)
+            schedule = Schedule(opt)
+            for k in range(2):
+                CALLS.append(opt)
+                schedule.step()
+            """,
+            {5, 7},
+        ),
+        (
+            """\
+            import os
+            CALLS = [0]
+            class Collator:
+                def __init__(self):
+                    self.own = os.urandom(4)
+                def __call__(self, k):
+                    CALLS.append(self.own)
+            def main():
+                k = os.urandom(4)
+                [*map(Collator(), [k])]
+            main()
+            """,
+            {5},
+        ),
+        (
+            """\
+            import os, pathlib
+            CALLS = []
+            name = os.urandom(4).hex()
+            path = pathlib.Path(FOLDER, name)
+            CALLS.append(path.write_text(""))
+            at = path.stat().st_mtime_ns
+            CALLS.append(at)
+            """,
+            {6},
+        ),
+    ],
+    ids=["changed by a callee", "given to a method", "a file's time"],
+)
+def test_a_line_that_reads_what_differs_may_bring_in_a_difference_of_its_own(
+    tmp_path: Path, source: str, lines: set[int]
+) -> None:
+    source = dedent(source).replace("FOLDER", repr(str(tmp_path)))
+    runs = [{"": traced(tmp_path, source, name=name)} for name in "ab"]
+    found = compared_lines(*runs, calls=[1]).sources
+    assert lines <= {int(root.location.rpartition(":")[2]) for root in found if root.reaches}

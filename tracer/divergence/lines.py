@@ -416,7 +416,7 @@ class _Comparison:
             found = self._static(frame, name)
             if not found:
                 found = drawn | (_NOTHING if parent is None else self._given(parent, text, name))
-                found = found or self._known(frame, name)
+                found |= self._known(frame, name)
             if not found and self._may_share(frame, name):
                 frame.differing[name] = self._of_others(frame, name)
                 continue
@@ -533,6 +533,10 @@ class _Comparison:
                 found |= root
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
             self._differ(frame, rest, found)
+            if not frame.inside <= found:  # what a callee changed, it may have changed by what differs there alone
+                bound = {path.partition(".")[0] for path in text.stores}
+                inside = [name for name in rest if name.partition(".")[0] not in bound]
+                self._differ(frame, inside, found | frame.inside)
             for name, origins in static.items():
                 self._differ(frame, [name], origins)
             found = found.union(*static.values())

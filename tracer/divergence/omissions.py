@@ -40,6 +40,8 @@ _OF_HOST = {
 _OF_VALUES = (RootCause.ARGUMENT, RootCause.STRUCTURE, RootCause.INPUT_DATA, RootCause.UNKNOWN, RootCause.INITIAL_STATE)
 #: What the names of generators begin with that the program made.
 _PASSED = "passed "
+#: Functions whose variables are gone when their line is over.
+_COMPREHENDS = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 _INTEGER = re.compile(r"-?\d+")
 
 
@@ -140,7 +142,7 @@ class LinesOfRun:
             text = self.texts.get(change.location, LineText())
             for name, digest in change.changed.items():
                 stored, read = _last(name) in map(_last, text.stores), name.removeprefix(GLOBAL) in text.reads
-                if not stored or not is_plain(digest):
+                if not stored or not is_plain(digest) or change.code.function.endswith(_COMPREHENDS):
                     continue
                 if read or ITERATES in text.calls:
                     lines.setdefault((change.key, name), (change.location, read))
@@ -241,6 +243,7 @@ class _Compared:
     ) -> None:
         assert divergence.resumed is not None
         self._roots = divergence.roots
+        self._parts = any(root.reaches_training for root in divergence.roots) or not divergence.reaches_nothing
         self._lacks = divergence.resumed.not_restored
         self._values, self._begin = values, begin
         self._lines, self._of_all, self._interrupted = lines[0], lines, interrupted
@@ -295,7 +298,9 @@ class _Compared:
             follows = hangs_on_data and ValueKind.DATA_POSITION in kinds
             if not (is_of_lack or is_setting or follows or id(each) in self._explained):
                 further = Omission(what=each.why or each.cause.words, location=_line(each), remedy=_REMEDIES[None])
-                yield from self._told(further, reaches=each.reaches_training or each.cause is RootCause.STRUCTURE)
+                yield from self._told(
+                    further, reaches=each.reaches_training or (self._parts and each.cause is RootCause.STRUCTURE)
+                )
         if made != left and not (values or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
             remedy = "Count the steps or epochs from where the checkpoint was made: `range(first_epoch, epochs)`."
             many = f"{abs(made - left)} step{'s' * (abs(made - left) != 1)} {'more' if made > left else 'fewer'}"
@@ -390,9 +395,9 @@ class _Compared:
             what = f"`{name}` is {held[1][key]}, and {held[0][key]} in the whole run"
             is_loop, saved = ITERATES in ours.texts.get(line, LineText()).calls, f'checkpoint["{_last(name)}"]'
             remedy = f"Save `{name}` in the checkpoint and give it back: `{name} = {saved}`."
-            remedy = (
-                f"Begin this loop at what the checkpoint was made at: `range({saved}, ...)`." if is_loop else remedy
-            )
+            if is_loop:
+                first = "the first round that the checkpoint has not made"
+                remedy = f"Let this loop go on at {held[0][key]} there, {first}: `range({saved} + 1, ...)`, say."
             self._explained.update(map(id, roots))
             if any(root.cause is RootCause.DRAW for root in roots):  # by which an order was drawn
                 self._explained.update(id(root) for root in self._roots if _is_other_order(root))
