@@ -41,6 +41,14 @@ def spelled(folder: Path, file: Path) -> list[str]:
     return [spell(Site(str(file), 0, "", USER, str(Path.cwd()))).rpartition(":")[0]]
 
 
+@pytest.mark.parametrize("own", [[5, 6, 107], [107, 6, 5], [127, 83, 5], [107, 107, 83], [127, 107, 83]])
+def test_objects_of_a_list_that_hold_what_another_place_is_given_are_no_others(tmp_path: Path, own: list[int]) -> None:
+    source = "class C:\n    def __init__(self, k): self.x = k\nc = [C(k) for k in OWN]\ny = [each.x for each in c]\n"
+    first = [83, 107, 127]
+    run(tmp_path, source.replace("OWN", str(first)), 3, gives=False)
+    assert run(tmp_path, source.replace("OWN", str(own)), 3, gives=True)["y"] == first
+
+
 def test_each_child_process_is_given_its_own_values(tmp_path: Path) -> None:
     source = "import os\nx = os.urandom(4)\ny = x\n"
     kept = {role: run(tmp_path, source, 2, gives=False, name=f"kept.child-{role}")["y"] for role in ("1", "2")}

@@ -352,9 +352,12 @@ def given(form: tuple[Any, ...], existing: Any, *, is_bound: bool = False) -> An
         is_alike = type(existing) in (list, tuple) and len(existing) == len(data)
         entries = zip(data, existing if is_alike else [None] * len(data), strict=True)
         there_are = _by_form(existing if any(entry[0] in _OBJECTS for entry in data) else ())
+        taken = {id(there_are[key]) for key in map(_dumped, data) if key in there_are}  # they hold it already
         new = made(
             [
-                there_are[key] if (key := _dumped(entry)) in there_are else given(entry, there, is_bound=is_bound)
+                there_are[key]
+                if (key := _dumped(entry)) in there_are
+                else given(entry, _another(there) if id(there) in taken else there, is_bound=is_bound)
                 for entry, there in entries
             ]
         )
@@ -402,6 +405,14 @@ def given(form: tuple[Any, ...], existing: Any, *, is_bound: bool = False) -> An
     for attribute, entry in data.items():
         _set_attribute(existing, attribute, given(entry, inside.get(attribute), is_bound=is_bound))
     return existing
+
+
+def _another(value: Any) -> Any:
+    """A new object of the same class, which holds nothing; ``None`` where there is none without its own code."""
+    try:
+        return object.__new__(type(value))
+    except TypeError:
+        return None
 
 
 def _set_attribute(value: Any, name: str, entry: Any) -> None:
