@@ -249,3 +249,25 @@ def test_tokens_that_are_routed_otherwise_are_told_at_the_router() -> None:
     assert (flip.module, flip.op, flip.phase, flip.of) == ("Sequential.1", "topk", Phase.FORWARD, 256 * 3)
     assert flip.location.endswith(line_of("# routes"))
     assert all(one.op == "topk" for one in comparison.flips)
+
+
+def test_gradients_of_one_size_that_are_replaced_one_by_one_are_all_named() -> None:
+    """The memory of one that is gone is given to the next one's successor."""
+
+    def step(*changes: Callable[[torch.nn.Module], None]) -> Callable[[], None]:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(*(torch.nn.Linear(16, 16) for _ in range(4)))
+        optimizer, x = torch.optim.SGD(model.parameters(), lr=0.1), torch.randn(8, 16)
+
+        def run() -> None:
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            for change in changes:
+                change(model)
+            optimizer.step()
+
+        return run
+
+    comparison = tracer.compare(step(), step(divided))
+    assert {one.location for one in comparison.significant} == {comparison.significant[0].location}
+    assert len(comparison.significant) == 8

@@ -624,8 +624,11 @@ class GradientFollower(Observer):
         if not begun:
             return
         with suppress(Exception):
+            read = {storage_of(tensor) for tensor in _tensors_in((args, kwargs))}
             for tensor in _tensors_in(result):
-                if (storage := storage_of(tensor)) not in self._in:
+                if (storage := storage_of(tensor)) not in read:
+                    self._in[storage] = []  # a gradient's, perhaps, which is gone: its memory is given anew
+                if not self._in.get(storage):
                     self._derived[storage] = counter.origin.line()
 
 
