@@ -243,7 +243,7 @@ class _Compared:
     ) -> None:
         assert divergence.resumed is not None
         self._roots = divergence.roots
-        self._parts = any(root.reaches_training for root in divergence.roots) or not divergence.reaches_nothing
+        self._parts = not divergence.reaches_nothing
         self._lacks = divergence.resumed.not_restored
         self._values, self._begin = values, begin
         self._lines, self._of_all, self._interrupted = lines[0], lines, interrupted
@@ -404,8 +404,8 @@ class _Compared:
             reaches = bool(roots or (counts and _INTEGER.fullmatch(held[0][key])))
             if reaches or not is_loop:
                 yield from self._told(Omission(what=what, location=line, remedy=remedy), reaches=reaches)
+        begin = begin_of(self._values[0], self._begin, "whole")
         for generator, (words, restore, save) in _OF_HOST.items():
-            begin = begin_of(self._values[0], self._begin, "whole")
             if line := _drawn_otherwise(ours, theirs, generator, begin):
                 remedy = f"Save `{save}` in the checkpoint, and give it back before this line: `{restore}`."
                 omission = Omission(what=f"{words} was not restored", location=line, remedy=remedy)

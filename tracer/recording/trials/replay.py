@@ -205,6 +205,11 @@ def _relative_difference(own: Sequence[torch.Tensor], other: Sequence[torch.Tens
 _FIRST_CALLS = 3
 
 
+def is_due(count: int) -> bool:
+    """Return whether a group's call of this number, counted from 1, is tried."""
+    return count <= _FIRST_CALLS or not count & (count - 1)
+
+
 class TrialTally:
     """The outcomes of one group of calls."""
 
@@ -216,7 +221,7 @@ class TrialTally:
 
     def is_due(self) -> bool:
         """Whether this call is to be tried: the first few of a group are, then increasingly rare ones."""
-        return self.call_count <= _FIRST_CALLS or not self.call_count & (self.call_count - 1)
+        return is_due(self.call_count)
 
     def leave(self, reason: Untried) -> None:
         self._untried[reason] += 1

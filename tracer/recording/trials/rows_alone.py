@@ -28,7 +28,7 @@ from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Caller, Interest, Observer
 from tracer.recording.origin.modules import OWN_HOOK, ModuleStack, Origin
 from tracer.recording.torch_private.seams import storage_id
-from tracer.recording.trials.replay import quietly, tensors_in, unseen_by_modes
+from tracer.recording.trials.replay import is_due, quietly, tensors_in, unseen_by_modes
 from tracer.recording.values.digest_table import is_capturing
 from tracer.trace.records import RowTrial
 
@@ -38,8 +38,6 @@ _ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-4, torch.float16: 4e-3, tor
 _LEAST = 1e-30
 #: How often a call is made on all of its rows again, to see whether it varies by itself.
 _CONTROLS = 3
-#: The first calls of a group are all tried, then those whose number is a power of two.
-_FIRST_CALLS = 3
 #: Storages that are known to hold samples, at most.
 _MOST = 100_000
 
@@ -248,10 +246,10 @@ class RowTrials(Observer):
                         continue
                     key = counter, tensor.shape[rows.dim]
                     count = self._calls[key] = self._calls.get(key, 0) + 1
-                    is_due = count <= _FIRST_CALLS or not count & (count - 1)
-                    if is_due and plan.mutates:
+                    is_tried = is_due(count)
+                    if is_tried and plan.mutates:
                         bound = tree_map_only(torch.Tensor, torch.clone, bound)
-                    return _Call(plan, known, bound, rows, samples, tensor.shape, is_due)
+                    return _Call(plan, known, bound, rows, samples, tensor.shape, is_tried)
         return None
 
     def after(
@@ -294,8 +292,8 @@ class RowTrials(Observer):
         for samples in sorted({1, call.samples.number // 2}):
             try:
                 again = tensors_in(call.plan.call(call.part(samples)))
-                own = {at: call.rows.part(results[at], dim, samples) for at, dim in held.items()}
-                apart = max(_apart(call, whole, again[at]) for at, whole in own.items())
+                own = {place: call.rows.part(results[place], dim, samples) for place, dim in held.items()}
+                apart = max(_apart(call, whole, again[place]) for place, whole in own.items())
             except Exception:  # an argument of another form than the table says
                 return self._note(op, RowOutcome.UNTRIED)
             if apart == math.inf:
