@@ -92,24 +92,22 @@ function start(data) {
   const severity = Object.fromEntries(data.verdicts.map((verdict, index) => [verdict.name, index]));
   const phases = Object.fromEntries(data.phases.map((name, index) => [name, index]));
 
-  // A row is [place, ruling, index]: what was recorded, what was ruled on it, and its position from 0.
-  const number = ([place, ruling], field) => (field in inPlace ? data.places[place][inPlace[field]] : data.rulings[ruling][inRuling[field]]);
+  // A row is what was recorded, which ruling was made on it, and its position from 0.
+  const rows = data.rows.map(([place, ruling], at) => ({ place, ruling, at }));
+  const number = (row, field) => (field in inPlace ? row.place[inPlace[field]] : data.rulings[row.ruling][inRuling[field]]);
   const text = (row, field) => data.strings[number(row, field)];
   const isNumber = (field) => data.numbers.includes(field);
   const told = (row, field) => (isNumber(field) ? number(row, field).toLocaleString("en") : text(row, field));
   const lineOf = (row) => text(row, "called_from") || text(row, "location");
-  data.targets[0].rows = data.rows;
-  for (const { rows } of data.targets) rows.forEach((row, index) => row.push(index));
-  let chosen = 0;
-  const numberOf = (row) => row[2] + 1;
-  // What a gate let pass, by the position of the finding; of the report's own target alone.
+  const numberOf = (row) => row.at + 1;
+  // What a gate let pass, by the position of the finding.
   const accepted = new Map(data.accepted);
-  const acceptance = (row) => (chosen ? undefined : data.strings[accepted.get(row[2])]);
+  const acceptance = (row) => data.strings[accepted.get(row.at)];
   // Seeded draws of like modules are one row until it is unfolded: its first finding stands for the others.
-  const folded = data.targets.map(({ folds }) => new Map(folds.flatMap((group) => group.map((index) => [index, group]))));
+  const folded = new Map(data.folds.flatMap((group) => group.map((index) => [index, group])));
   const unfolded = new Set();
-  const foldOf = (row) => folded[chosen].get(row[2]);
-  const addressOf = (row) => `${chosen ? `target-${chosen + 1}-` : ""}finding-${numberOf(row)}`;
+  const foldOf = (row) => folded.get(row.at);
+  const addressOf = (row) => `finding-${numberOf(row)}`;
 
   function badge(name) {
     const verdict = data.verdicts[severity[name]];
@@ -132,7 +130,7 @@ function start(data) {
   // Shows each finding of a row that stands for several, or takes them back.
   function unfolder(row) {
     const group = foldOf(row);
-    if (!group || group[0] !== row[2]) return null;
+    if (!group || group[0] !== row.at) return null;
     const words = () => (unfolded.has(group) ? "one row again" : `and ${(group.length - 1).toLocaleString("en")} more seeded draws`);
     const button = element("button", words(), "unfold faint");
     button.type = "button";
@@ -200,7 +198,7 @@ function start(data) {
   for (const one of document.querySelectorAll(".to")) one.hidden = false;
 
   const table = tables("#rows").DataTable({
-    data: data.rows,
+    data: rows,
     columns,
     order: [],
     autoWidth: false,
@@ -265,10 +263,9 @@ function start(data) {
     }
     const again = element("pre");
     const rule = text(row, "rule");
-    const target = data.targets[chosen];
     const explain = /^[a-z0-9-]+$/.test(rule) && !/-(unlisted|opaque|no-table|no-device|not-reviewed)$/.test(rule);
     again.tabIndex = 0;
-    again.append(element("code", `${target.command}${explain ? `\ntracer explain ${rule} --torch ${target.torch}` : ""}`));
+    again.append(element("code", `${data.command}${explain ? `\ntracer explain ${rule} --torch ${data.torch}` : ""}`));
     const commands = element("div", "", "paste");
     commands.append(again, copier(again));
     add("Judge it again", commands);
@@ -287,7 +284,7 @@ function start(data) {
   }
 
   document.querySelector("#rows tbody").addEventListener("click", (event) => {
-    const line = event.target.closest("tr[id*=finding-]");
+    const line = event.target.closest("tr[id^=finding-]");
     if (!line || String(getSelection()) || event.target.closest("a, .unfold")) return;
     toggle(table.row(line));
   });
@@ -296,11 +293,9 @@ function start(data) {
 
   const control = (id) => document.getElementById(id);
   const shown = control("shown");
-  // Chosen on the page and not in a field: a module with all inside, and a line of code.
-  const within = { path: null, outside: false, block: null };
+  // Chosen on the page and not in a field: a line of code.
   let line = "";
 
-  const gate = control("by-gate");
   const fields = [["by-verdict", "verdict"], ["by-phase", "phase"], ["by-backend", "backend"], ["by-cause", "cause"], ["by-about", "about"]];
   // Each field with what its value is compared with.
   const exactly = [
@@ -312,39 +307,34 @@ function start(data) {
   const ruled = worded(data.ruling_fields);
   // Lower-case texts of places and rulings, made when something is searched for.
   const texts = { places: [], rulings: [] };
-  const haystack = (kind, index, fields, at) =>
-    (texts[kind][index] ??= fields.map((field) => data.strings[data[kind][index][at[field]]]).join(" \n ").toLowerCase());
+  const haystack = (kind, index, row, fields) => (texts[kind][index] ??= fields.map((field) => text(row, field)).join(" \n ").toLowerCase());
 
   let sought = [];
   function matches(row) {
     const module = text(row, "module");
-    if (within.path !== null && module !== within.path && !module.startsWith(`${within.path}.`)) return false;
-    if (within.outside && module) return false;
     if (line && lineOf(row) !== line) return false;
     const part = control("by-module").value.trim().toLowerCase();
     if (part && !module.toLowerCase().includes(part)) return false;
     if (!exactly.every(([id, value]) => !control(id).value || control(id).value === value(row))) return false;
     return sought.every(
-      (word) => haystack("places", row[0], searched, inPlace).includes(word) || haystack("rulings", row[1], ruled, inRuling).includes(word),
+      (word) => haystack("places", row.at, row, searched).includes(word) || haystack("rulings", row.ruling, row, ruled).includes(word),
     );
   }
   let onPaper = false;
   const stands = (row) => {
     const group = foldOf(row);
-    return !group || group[0] === row[2] || onPaper || unfolded.has(group) || !matches(data.targets[chosen].rows[group[0]]);
+    return !group || group[0] === row.at || onPaper || unfolded.has(group) || !matches(rows[group[0]]);
   };
   table.search.fixed("filters", (_, row) => matches(row) && stands(row));
 
   function say() {
     const { recordsDisplay, recordsTotal } = table.page.info();
     const all = recordsTotal.toLocaleString("en");
-    const { more, name } = data.targets[chosen];
-    const rows = data.targets[chosen].rows;
-    const hidden = folded[chosen].size ? rows.filter((row) => matches(row) && !stands(row)).length : 0;
+    const hidden = folded.size ? rows.filter((row) => matches(row) && !stands(row)).length : 0;
     const met = recordsDisplay + hidden;
     const counted = met === recordsTotal ? `All ${all} shown` : `${met.toLocaleString("en")} of ${all} match`;
     control("folded").textContent = hidden ? "Seeded draws of like modules are one row." : "";
-    shown.textContent = counted + (more ? `; ${more.toLocaleString("en")} more are in a report for ${name}` : "");
+    shown.textContent = counted;
   }
 
   let waiting = 0;
@@ -353,7 +343,6 @@ function start(data) {
     const draw = () => {
       sought = control("search").value.toLowerCase().split(/\s+/).filter(Boolean);
       chips();
-      for (const button of strip) button.setAttribute("aria-pressed", String(control("by-phase").value === button.dataset.phase));
       table.draw();
     };
     if (after) waiting = setTimeout(draw, after);
@@ -375,8 +364,6 @@ function start(data) {
       });
       made.push(button);
     };
-    if (chosen) chip("judged for", data.targets[chosen].name, () => choose(0));
-    if (within.path !== null || within.outside) chip("module", within.outside ? "outside modules" : within.path, () => enter(null));
     if (line) chip("line", line, () => onlyLine(""));
     control("chips").replaceChildren(...made);
   }
@@ -391,7 +378,7 @@ function start(data) {
     for (const id of ["search", "by-module", ...exactly.map(([name]) => name)]) control(id).value = "";
     line = "";
     pressLine();
-    enter(null);
+    apply(0);
   });
   control("sort-by").addEventListener("change", (event) => {
     const field = event.target.value;
@@ -417,155 +404,12 @@ function start(data) {
   }
   pressLine();
 
-  // --- phases and the map -----------------------------------------------------------------------------
-
-  const strip = [...document.querySelectorAll(".strip button")];
-  for (const button of strip) {
-    button.disabled = false;
-    button.addEventListener("click", () => {
-      const select = control("by-phase");
-      if (![...select.options].some((option) => option.value === button.dataset.phase)) select.append(new Option(button.dataset.phase, button.dataset.phase));
-      select.value = select.value === button.dataset.phase ? "" : button.dataset.phase;
-      apply(0);
-    });
-  }
-
-  const map = control("map");
-  const blocks = [...document.querySelectorAll("#map .block")];
-  const spans = blocks.map((block) => block.dataset.at.split(" ").map(Number));
-  const inside = (at, around) => spans[at][2] >= spans[around][2] && spans[at][0] >= spans[around][0] - 0.002 && spans[at][0] + spans[at][1] <= spans[around][0] + spans[around][1] + 0.004;
-
-  // The chosen block spans the whole width, what is around it stays above, the rest goes.
-  function zoom(at) {
-    const [from, width] = spans[at];
-    blocks.forEach((block, index) => {
-      const around = inside(at, index);
-      block.hidden = !around && !inside(index, at);
-      const left = around ? 0 : ((spans[index][0] - from) / width) * 100;
-      const share = around ? 100 : (spans[index][1] / width) * 100;
-      block.style.left = `${left}%`;
-      block.style.width = `${Math.min(share, 100 - left)}%`;
-    });
-  }
-
-  function stop(block, focus) {
-    for (const one of blocks) one.tabIndex = one === block ? 0 : -1;
-    if (focus) block.focus({ preventScroll: true });
-  }
-
-  function enter(block) {
-    const whole = !block || block === blocks[0];
-    within.path = whole || block.dataset.outside ? null : block.dataset.path;
-    within.outside = !whole && Boolean(block.dataset.outside);
-    if (blocks.length) {
-      const at = Math.max(blocks.indexOf(block), 0);
-      blocks.forEach((one, index) => one.setAttribute("aria-selected", String(!whole && index === at)));
-      zoom(at);
-      stop(blocks[at], map.contains(document.activeElement));
-    }
-    apply(0);
-  }
-
-  // The nearest block at the next level up or down, or beside.
-  function neighbour(at, key) {
-    const [left, width, depth] = spans[at];
-    const seen = blocks.map((_, index) => index).filter((index) => !blocks[index].hidden);
-    const level = (one) => seen.filter((index) => spans[index][2] === one);
-    if (key === "ArrowDown") return level(depth + 1).find((index) => inside(index, at));
-    if (key === "ArrowUp") return level(depth - 1).find((index) => inside(at, index));
-    if (key === "ArrowRight") return level(depth).filter((index) => spans[index][0] >= left + width - 0.004 && index !== at).sort((one, two) => spans[one][0] - spans[two][0])[0];
-    if (key === "ArrowLeft") return level(depth).filter((index) => spans[index][0] < left).sort((one, two) => spans[two][0] - spans[one][0])[0];
-    return key === "Home" ? seen[0] : undefined;
-  }
-
-  if (blocks.length) {
-    map.setAttribute("role", "tree");
-    map.setAttribute("aria-label", "Modules");
-    map.setAttribute("aria-describedby", "map-help");
-    map.classList.add("live");
-    blocks.forEach((block, index) => {
-      block.setAttribute("role", "treeitem");
-      block.setAttribute("aria-level", String(spans[index][2] + 1));
-      block.setAttribute("aria-selected", "false");
-    });
-    stop(blocks[0]);
-    map.addEventListener("click", (event) => {
-      const block = event.target.closest(".block");
-      if (!block) return;
-      stop(block, true);
-      enter(block.getAttribute("aria-selected") === "true" ? null : block);
-    });
-    map.addEventListener("keydown", (event) => {
-      const at = blocks.indexOf(document.activeElement);
-      if (at < 0) return;
-      if (event.key === "Enter" || event.key === " ") enter(blocks[at].getAttribute("aria-selected") === "true" ? null : blocks[at]);
-      else if (event.key === "Escape") enter(null);
-      else {
-        const next = neighbour(at, event.key);
-        if (next === undefined) return;
-        stop(blocks[next], true);
-      }
-      event.preventDefault();
-    });
-  }
-
-  // --- targets ----------------------------------------------------------------------------------------
-
-  function paint(node, index) {
-    node.className = node.className.replace(/\bv-\w+/, `v-${data.verdicts[index].name}`);
-    node.querySelector(".sign").textContent = data.verdicts[index].sign;
-  }
-
-  function offer(id, field, words) {
-    const select = control(id);
-    if (!select) return;
-    const before = select.value;
-    const met = new Set(data.targets[chosen].rows.map((row) => text(row, field)));
-    const offered = words.filter(([value]) => met.has(value));
-    select.replaceChildren(new Option("all", ""), ...offered.map(([value, label]) => new Option(label, value)));
-    select.value = met.has(before) ? before : "";
-  }
-
-  const choosers = [...document.querySelectorAll("button.choose")];
-  function choose(index) {
-    chosen = index;
-    const target = data.targets[index];
-    table.clear().rows.add(target.rows);
-    const named = (field) => [...new Set(target.rows.map((row) => text(row, field)))].filter(Boolean).sort().map((name) => [name, name]);
-    offer("by-verdict", "verdict", data.verdicts.map(({ name, sign, label }) => [name, `${sign} ${label}`]));
-    offer("by-phase", "phase", data.phases.map((name) => [name, name]));
-    for (const [id, field] of [["by-cause", "cause"], ["by-about", "about"], ["by-backend", "backend"]]) offer(id, field, named(field));
-    blocks.forEach((block, at) => {
-      const [verdict, calls] = target.map.slice(2 * at, 2 * at + 2);
-      paint(block, verdict);
-      block.querySelector(".worst").textContent = `${calls.toLocaleString("en")} ${data.verdicts[verdict].label}`;
-    });
-    for (const button of strip) paint(button, target.phases[button.dataset.phase] ?? data.verdicts.length - 1);
-    for (const button of choosers) {
-      const mine = Number(button.dataset.target) === index + 1;
-      button.setAttribute("aria-pressed", String(mine));
-      button.closest("tr").classList.toggle("chosen", mine);
-    }
-    if (control("coloured-for")) control("coloured-for").textContent = index ? `, for ${target.name}` : "";
-    if (control("others-lines")) control("others-lines").hidden = !index;
-    for (const link of document.querySelectorAll("a.to")) link.hidden = Boolean(index);
-    if (gate) {
-      gate.disabled = Boolean(index);
-      if (index) gate.value = "";
-    }
-    apply(0);
-  }
-  for (const button of choosers) button.addEventListener("click", () => choose(Number(button.dataset.target) - 1));
-
   // --- addresses --------------------------------------------------------------------------------------
 
   function openFromAddress() {
-    const found = /^#(?:target-(\d+)-)?finding-(\d+)$/.exec(location.hash);
-    const module = /^#module-(\d+)$/.exec(location.hash);
-    if (module && blocks[Number(module[1]) - 1]) enter(blocks[Number(module[1]) - 1]);
-    if (!found || !data.targets[Number(found[1] ?? 1) - 1]) return;
-    if (chosen !== Number(found[1] ?? 1) - 1) choose(Number(found[1] ?? 1) - 1);
-    const row = table.row(Number(found[2]) - 1);
+    const found = /^#finding-(\d+)$/.exec(location.hash);
+    if (!found) return;
+    const row = table.row(Number(found[1]) - 1);
     if (!row.any()) return;
     const group = foldOf(row.data());
     if (group && group[0] !== row.index()) {
@@ -583,7 +427,7 @@ function start(data) {
   }
 
   table.on("draw", say);
-  if (folded.some(({ size }) => size)) table.draw();  // the first drawing knew of no filter
+  if (folded.size) table.draw();  // the first drawing knew of no filter
   else say();
   addEventListener("hashchange", openFromAddress);
   openFromAddress();
@@ -594,7 +438,7 @@ function start(data) {
   addEventListener("beforeprint", () => {
     length = table.page.len();
     onPaper = true;
-    table.page.len(Math.min(2000, data.targets[chosen].rows.length)).draw(false);
+    table.page.len(Math.min(2000, rows.length)).draw(false);
   });
   addEventListener("afterprint", () => {
     onPaper = false;

@@ -14,14 +14,13 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from tracer.errors import TargetError, TraceError, UsageError, reason_of
+from tracer.errors import TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
 from tracer.recording.options import Keep, LineOptions, RecordOptions, Trials
 from tracer.trace import Trace
@@ -29,7 +28,7 @@ from tracer.trace import Trace
 if TYPE_CHECKING:
     import torch
 
-    from tracer.findings import Finding, Judgement, Process
+    from tracer.findings import Finding, Process
     from tracer.recording.lines.recording import LineRecording
     from tracer.recording.options import OneRank
     from tracer.recording.process.following import ChildTraces
@@ -596,44 +595,4 @@ def processes_of(report: Report, traces: Iterable[Trace], **target: Any) -> tupl
     return tuple(
         Process(name=names[role], child=children.get(role), findings=tuple(sorted(shown)))
         for role, shown in by_role.items()
-    )
-
-
-#: Versions that ``all`` asks for beside the recorded one: the oldest that this package runs on, and the newest tested.
-VERSIONS = ("2.4", "2.13")
-#: Targets in one report: each adds rows to the page.
-MOST_TARGETS = 40
-
-
-def targets_named(text: str, recorded: str) -> tuple[tuple[Backend, str], ...]:
-    """Backend and release of each target in ``text``: ``all``, ``all:2.9``, ``cuda:2.4,cuda:2.13,npu``.
-
-    A backend without a version takes ``recorded``, the trace's own; ``all`` is every backend that has a table, for
-    ``VERSIONS`` and ``recorded``. Raises ``TargetError``.
-    """
-    from tracer.tables.loading import existing_tables
-    from tracer.tables.versions import named_release
-
-    backends = existing_tables()
-    targets: set[tuple[Backend, str]] = set()
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, colon, version = (piece.strip() for piece in part.partition(":"))
-        if name != "all" and name not in map(str, backends):
-            hint = f"write all, or {', '.join(map(str, backends))}, with or without :VERSION"
-            raise TargetError(f"target {part!r} names no backend", hint=hint)
-        if colon and not version:
-            raise TargetError(f"target {part!r} lacks its version", hint=f"write {name}:2.13")
-        versions = (version,) if version else (*VERSIONS, recorded) if name == "all" else (recorded,)
-        targets |= set(product(backends if name == "all" else (Backend(name),), map(named_release, versions)))
-    if not targets:
-        raise TargetError("no target is named", hint="write all, or cuda:2.4,cuda:2.13,npu")
-    if len(targets) > MOST_TARGETS:
-        raise TargetError(f"{len(targets)} targets are too many for one page", hint=f"name at most {MOST_TARGETS}")
-    return tuple(sorted(targets, key=lambda target: (target[0].value, tuple(map(int, target[1].split("."))))))
-
-
-def judge_targets(trace: Trace, targets: Iterable[tuple[Backend, str]], **target: Any) -> tuple[Judgement, ...]:
-    """``trace`` judged for each of ``targets``, all else as in ``target`` (see ``judge``)."""
-    return tuple(
-        judge(trace, **{**target, "backend": backend, "torch": version}).judgement for backend, version in targets
     )

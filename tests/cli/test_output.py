@@ -29,7 +29,6 @@ LINES = [
     *(("report", "t.json", "--format", "csv", "--table", name) for name in TABLES),
     ("report", "t.json", "--verbose"),
     ("report", "t.json", "--quiet"),
-    ("report", "t.json", "--targets", "cpu,cuda"),
     ("check", "t.json", "--verbose"),
     ("check", "t.json", "--baseline", "t.lock", "--update-baseline"),
     ("diff", "t.json", "t.json"),

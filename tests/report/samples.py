@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
-from tests.support.build import environment, evidence, finding, process_finding, report, target
+from tests.support.build import environment, evidence, finding, process_finding, report
 from tracer.findings import FillCost, Note, PlannedChange
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, UnknownReason
 from tracer.report import Report
@@ -388,6 +386,4 @@ def hostile_report(*texts: str) -> Report:
         sources=(TraceSource(name=first, partial=first),),
         source_lines=dict.fromkeys(texts, first),
     )
-    elsewhere = target(backend="npu", torch=first)
-    made = replace(made, portability=(msgspec.structs.replace(made.judgement, target=elsewhere),))
     return replace(made, traces=texts)

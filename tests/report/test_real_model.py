@@ -1,12 +1,11 @@
-"""Every control of the page, on a real model's report: a transformer's calls, lines and modules, a dozen targets.
+"""Every control of the page, on a real model's report: a transformer's calls, lines and modules.
 
-Of four layers in every run: a layer more adds rows, blocks and draws of the same templates. Of 24 in ``make test-all``.
+Of four layers in every run: a layer more adds rows and draws of the same templates. Of 24 in ``make test-all``.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ import torch
 from tests.report.browser import Browser, Opened
 from tests.support.slow import slow_unless
 from tracer import DeterminismTracer, judge
-from tracer.session import judge_targets, targets_named
 from tracer.trace import Trace
 
 pytestmark = pytest.mark.browser
@@ -26,9 +24,9 @@ pytestmark = pytest.mark.browser
 #: What can be worked on the page, by id, class or kind; a control that is not listed, and driven, fails the test.
 CONTROLS = """
 () => {
-  const all = "a[href], button, input, select, summary, [role=treeitem], th[aria-sort], .dt-orderable-asc";
+  const all = "a[href], button, input, select, summary, th[aria-sort], .dt-orderable-asc";
   const kinds = {
-    "nav a": "nav", ".strip button": "phase", "[role=treeitem]": "module", th: "heading", summary: "summary",
+    "nav a": "nav", th: "heading", summary: "summary",
     ".dt-length select": "length", ".details a": "finding", "a.to": "to-finding",
   };
   const kind = (one) => {
@@ -39,7 +37,7 @@ CONTROLS = """
 }
 """
 DRIVEN = {
-    *("skip", "nav", "number", "copy", "choose", "phase", "module", "summary", "at", "only", "search", "by-verdict"),
+    *("skip", "nav", "number", "copy", "summary", "at", "only", "search", "by-verdict"),
     *("by-phase", "by-cause", "by-about", "by-module", "sort-by", "clear", "chip", "heading", "opener", "length"),
     *("dt-paging-button", "finding", "to-finding", "unfold"),
 }
@@ -100,12 +98,11 @@ class Pages:
         self._folder = folder
 
     def _of(self, layers: int) -> ModelPage:
-        """Its report for CUDA under torch 2.4, with every backend beside it."""
+        """Its report for CUDA under torch 2.4."""
         recorded = step_of(layers)
         sources = {place: f"source of {place}" for group in recorded.calls if (place := group.called_from)}
         trace = msgspec.structs.replace(recorded, source_lines=sources)
         report = judge(trace, backend="cuda", torch="2.4")
-        report = replace(report, portability=judge_targets(trace, targets_named("all", "2.13")))
         path = report.write(self._folder / f"{layers}.html")
         assert report.tally.total > 500 * layers
         assert len(report.findings) > 10 * layers
@@ -148,9 +145,7 @@ def test_no_rule_of_level_a_or_aa_is_broken_whatever_is_open(
     if layers == MANY:
         check_accessible(page)
     page.locator(".opener").nth(1).click()
-    page.locator("#map .block[data-path='transformer.h']").click()
     page.locator("button.only").first.click()
-    page.locator("button.choose").nth(2).click()
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     if layers == FEW:
         before = set(page.evaluate(CLASSES))
@@ -167,10 +162,11 @@ def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: 
     page = opened.page
     assert shown(page) == total
     narrow = page.viewport_size["width"] < 860
-    page.locator("#map .block[data-path='transformer.h']").click()
     page.select_option("#by-verdict", "seeded")
     page.wait_for_selector("button.unfold")
     page.locator(".opener").first.click()
+    page.locator("button.only").first.evaluate("one => one.click()")
+    page.wait_for_selector("#chips .chip")
     assert set(page.evaluate(CONTROLS)) == DRIVEN
     page.click("#clear")
     assert shown(page) == total
@@ -224,38 +220,6 @@ def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: 
     opened.sought("#search", "SOFTMAX backward 193")
     assert all("softmax_backward" in text for text in opened.column(2))
     opened.cleared(total)
-
-    # Phases: chosen and taken back.
-    backward = page.locator(".strip button[data-phase=backward]")
-    backward.click()
-    assert set(filter(None, opened.column(3))) <= {"backward", "Phase backward"}
-    assert backward.get_attribute("aria-pressed") == "true"
-    assert page.input_value("#by-phase") == "backward"
-    backward.click()
-    opened.matched(f"All {total} shown")
-
-    # The map, by mouse and by keys.
-    page.locator("#map .block[data-path='transformer.h.1']").evaluate("one => one.click()")
-    inside = shown(page)
-    assert 0 < inside < 2 * total / layers
-    assert all(text.endswith(("attn", "mlp")) or "transformer.h.1." in text for text in opened.column(4))
-    assert not page.locator("#map .block[data-path='transformer.h.2']").is_visible()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.dataset.path") == "transformer.h.1.attn"
-    page.keyboard.press("Enter")
-    assert 0 < shown(page) < inside
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowUp")
-    assert page.evaluate("document.activeElement.dataset.path") == "transformer.h.1"
-    page.keyboard.press("Escape")
-    opened.matched(f"All {total} shown")
-    page.keyboard.press("Home")
-    assert page.evaluate("document.activeElement.id") == "module-1"
-    assert page.locator("#map [tabindex='0']").count() == 1
-    page.locator("#map .block[data-path='transformer']").click()
-    page.locator("#chips .chip").click()
-    opened.matched(f"All {total} shown")
 
     # A line of code.
     line = page.locator("button.only").first
@@ -321,36 +285,18 @@ def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: 
     page.evaluate("address => { location.hash = ''; location.hash = address; }", address)
     page.wait_for_selector(f"{address}.open")
 
-    # Another target, and back.
-    npu = page.locator("#targets tr", has_text="npu").filter(has_text="2.13.0").locator("button.choose")
-    number = npu.get_attribute("data-target")
-    npu.click()
-    assert npu.get_attribute("aria-pressed") == "true"
-    assert shown(page) > total
-    page.select_option("#by-verdict", "unknown")
-    assert shown(page) > 0
-    page.locator("#rows .opener").first.click()
-    assert "--backend npu --torch 2.13.0" in page.locator("#rows dl.details").first.inner_text()
-    assert page.locator("#rows tbody tr[id]").first.get_attribute("id").startswith(f"target-{number}-finding-")
-    assert page.inner_text("#coloured-for") == ", for npu, torch 2.13.0"
-    page.locator("#chips .chip", has_text="npu").click()
-    opened.cleared(total)
-    page.goto("about:blank")
-    page.goto(f"{path.as_uri()}#target-{number}-finding-40")
-    page.wait_for_selector(f"#target-{number}-finding-40.open")
-
 
 @pytest.mark.slow
-def test_paper_shows_the_map_the_lines_the_targets_and_every_finding(chromium: Browser, pages: Pages) -> None:
+def test_paper_shows_the_figures_the_lines_and_every_finding(chromium: Browser, pages: Pages) -> None:
     opened = Opened(chromium, pages.of(MANY).path, dark=True)
     page = opened.page
     total = shown(page)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
     assert page.locator("#rows tbody tr[id]").count() == total
-    for part in ("#map", ".strip", ".lines .source", "table.targets", "#environment pre"):
+    for part in ("#calls table", ".lines .source", "#environment pre"):
         assert page.locator(part).first.is_visible(), part
-    for part in ("#chips", ".filters", "button.only", "button.choose", ".copy", "nav"):
+    for part in ("#chips", ".filters", "button.only", ".copy", "nav"):
         assert not page.locator(part).first.is_visible(), part
     check_accessible(page)
     page.evaluate("dispatchEvent(new Event('afterprint'))")
@@ -360,12 +306,8 @@ def test_paper_shows_the_map_the_lines_the_targets_and_every_finding(chromium: B
 
 
 @pytest.mark.parametrize("layers", slow_unless([FEW], [FEW, MANY]))
-def test_without_scripts_the_map_the_lines_and_the_targets_still_stand(
-    chromium: Browser, pages: Pages, layers: int
-) -> None:
+def test_without_scripts_the_figures_and_the_lines_still_stand(chromium: Browser, pages: Pages, layers: int) -> None:
     opened = Opened(chromium, pages.of(layers).path, scripts=False)
-    assert opened.page.locator("#map .block").count() > 5 * layers
-    assert opened.page.locator("table.targets tbody tr").count() == 12
-    assert opened.page.locator("button.only:visible, button.choose:visible, .chip:visible").count() == 0
-    assert opened.page.locator(".strip button:enabled").count() == 0
+    assert opened.page.locator("#calls table").count() == 2
+    assert opened.page.locator("button.only:visible, .chip:visible").count() == 0
     opened.left()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,19 +16,16 @@ from tracer.cli.options import files, option, target_options, verbosity
 from tracer.cli.output import destinations, progress, render_report, show, write_rendered
 from tracer.cli.report import PARTIAL
 from tracer.errors import UsageError
-from tracer.names import Detail, Phase, Training
+from tracer.findings import Finding, Target
+from tracer.names import Detail, Phase, Training, Verdict
 from tracer.plain import one_line, say
+from tracer.plan import PlanStep, step_of
+from tracer.report.words import counted, phase_of, plural, said_of, statement_of
+from tracer.trace.records import split_place
 
 if TYPE_CHECKING:
-    from tracer.findings import Finding, Target
     from tracer.gate.gating import Accepted, Decision
     from tracer.trace import Trace
-from collections import Counter
-
-from tracer.findings import Finding
-from tracer.names import Verdict
-from tracer.report.words import counted, phase_of, statement_of
-from tracer.trace.records import split_place
 
 #: Annotations of one kind that GitHub shows for a step.
 LIMIT = 10
@@ -189,8 +187,6 @@ def command(
         write_rendered(render_report(report, wanted, detail=detail))
     if update_baseline:
         return _update(lock, decision, accepted, report.target)
-    from tracer.cli.check import annotated, folder_below
-
     for line in printed_lines(decision, detail):
         show(line)
     if os.environ.get("GITHUB_ACTIONS") == "true":
@@ -218,15 +214,12 @@ def command(
 
 def _counted(findings: Iterable[Finding], target: Target) -> tuple[int, int]:
     """How many of ``findings`` a report counts, and how many are draws that repeat, which ask for nothing."""
-    from tracer.plan import PlanStep, step_of
-
     asks = [step_of(finding, target) is not PlanStep.NOTHING for finding in findings]
     return sum(asks), len(asks) - sum(asks)
 
 
 def _update(lock: str, decision: Decision, before: tuple[Accepted, ...], target: Target) -> int:
     from tracer.gate.gating import risk_of, updated, write_baseline
-    from tracer.report.words import plural
 
     findings = [*decision.failing, *decision.passing, *decision.compared.accepted]
     accepted_now = updated(findings, before)
@@ -291,8 +284,6 @@ def summary(
 
 def printed_lines(decision: Decision, detail: Detail) -> Iterator[str]:
     """Yield the lines before the summary, a finding each as compilers print theirs; none in brief."""
-    from tracer.report.words import said_of
-
     compared, failing = decision.compared, decision.failing
     state = dict.fromkeys(map(id, compared.worsened), ", worse than was accepted")
     state |= dict.fromkeys(map(id, compared.expired), ", accepted no longer")

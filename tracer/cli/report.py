@@ -22,7 +22,6 @@ Examples:
   tracer report trace.json
   tracer report trace.json --backend cuda --settings deterministic
   tracer report trace.json --backend npu -o report.html
-  tracer report trace.json --targets all -o report.html
   tracer report trace.rank*.json --format html,csv -o out/
 
 Exit code 3 says that a trace is partial: the report is written, and speaks for what was recorded alone."""
@@ -43,7 +42,6 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     "A file; for several formats a folder, or the name that all the files begin with.",
     shell_complete=files,
 )
-@option("--targets", "T[,T]", "Further targets that the page compares: all, cuda:2.4, npu ...")
 @click.option("--no-hints", is_flag=True, help="Leave out hints at what may be otherwise in another run or process.")
 @verbosity
 def command(
@@ -52,7 +50,6 @@ def command(
     formats: str | None,
     table: str | None,
     output: str | None,
-    targets: str | None,
     no_hints: bool,
     detail: Detail,
 ) -> int:
@@ -65,7 +62,7 @@ def command(
     with progress("reading traces"):
         from tracer.gate.gating import host_lines
         from tracer.runner.script import source_at_hand
-        from tracer.session import judge_job, judge_targets, targets_named
+        from tracer.session import judge_job
         from tracer.trace.file import load_families
 
         loaded = load_families(traces)
@@ -79,9 +76,6 @@ def command(
             traces=tuple(Path(path).name for path in traces),
             strict=target["strict"],
             has_hints=not no_hints,
-            portability=()
-            if targets is None
-            else judge_targets(trace, targets_named(targets, report.target.torch), **target),
         )
         how: dict[str, Any] = {"table": table or "findings", "detail": detail}
         rendered = render_report(report, [place for place in wanted if place[0] != "html"], **how)

@@ -6,12 +6,9 @@ A cause is declared in ``RootCause``, the evidence in ``Shows``, in the order in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 from tracer.names import RootKind, ValueKind, Word
-
-#: ``roots.RootEvidence``: what two recordings show of one root.
-AnyEvidence = Any
 
 _SEED_ALL = (
     "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
@@ -20,6 +17,41 @@ _SEED_ALL = (
 _FIND_OUT = (
     "Run `tracer repeat --vary all` and compare which circumstances move it; record from the script's first line."
 )
+
+
+class RootFacts(Protocol):
+    """What conditions read of one root: ``roots.RootEvidence`` says what each means."""
+
+    @property
+    def hangs_on_forks(self) -> bool: ...
+    @property
+    def is_collective(self) -> bool: ...
+    @property
+    def reads_unwritten(self) -> bool: ...
+    @property
+    def reads_kept(self) -> bool: ...
+    @property
+    def is_undigested(self) -> bool: ...
+    @property
+    def is_given_other_tensors(self) -> bool: ...
+    @property
+    def reads_other_layout(self) -> bool: ...
+    @property
+    def has_other_settings(self) -> bool: ...
+    @property
+    def runs_other_code(self) -> bool: ...
+    @property
+    def is_opaque(self) -> bool: ...
+    @property
+    def is_beside_threads(self) -> bool: ...
+    @property
+    def was_replayed(self) -> bool: ...
+    @property
+    def is_called_deterministic(self) -> bool: ...
+    @property
+    def entered(self) -> ValueKind | None: ...
+    @property
+    def read_part(self) -> object | None: ...
 
 
 class RootCause(Word):
@@ -146,7 +178,7 @@ class RootCause(Word):
         return next((cause for cause in cls if kind in cause.entered), cls.UNKNOWN)
 
 
-def _always(_: AnyEvidence) -> bool:
+def _always(_: RootFacts) -> bool:
     return True
 
 
@@ -154,14 +186,14 @@ class Shows(Word):
     """The evidence at a root, in the order in which it is tried; the first that holds decides.
 
     Each is declared by its name, its cause, the ways in which such roots are found, its condition, the sentence that
-    explains it (``AnyEvidence`` words what depends on the values that differ), and what to change next where that is
+    explains it (``RootEvidence`` words what depends on the values that differ), and what to change next where that is
     not the cause's. The cause of ``ENTERED`` and ``KEPT`` is that of the value.
     """
 
     _value_: str
     cause: RootCause
     ways: tuple[RootKind, ...]
-    holds: Callable[[AnyEvidence], bool]
+    holds: Callable[[RootFacts], bool]
     says: str
     step: tuple[str, str] | None
 
@@ -253,7 +285,7 @@ class Shows(Word):
         "the calls that wrote what it reads agree in both runs, yet it reads different bytes: something other than an"
         " op wrote to this memory",
     )
-    SETTINGS = "settings", RootCause.SETTING, (RootKind.WROTE,), lambda root: bool(root.compared.settings)
+    SETTINGS = "settings", RootCause.SETTING, (RootKind.WROTE,), lambda root: root.has_other_settings
     OTHER_CODE = (
         "other-code",
         RootCause.STRUCTURE,
@@ -274,7 +306,7 @@ class Shows(Word):
         "threads",
         RootCause.UNKNOWN,
         (RootKind.WROTE,),
-        lambda root: root.is_deterministic_by_tables and bool(root.compared.threads),
+        lambda root: root.is_beside_threads,
         "everything that it read agreed when it was digested, and what it wrote differs",
         RootCause.OUTSIDE_CHANGE.step,
     )
@@ -282,7 +314,7 @@ class Shows(Word):
         "replayed",
         RootCause.UNKNOWN,
         (RootKind.WROTE,),
-        lambda root: root.is_called_deterministic and root.tried.trials > 0,
+        lambda root: root.is_called_deterministic and root.was_replayed,
         "everything that it read agrees in both runs, and what it wrote differs; replayed on the spot it gave the same"
         " result each time, so its kernel is not the cause",
     )
@@ -307,7 +339,7 @@ class Shows(Word):
         name: str,
         cause: RootCause,
         ways: tuple[RootKind, ...],
-        holds: Callable[[AnyEvidence], bool] = _always,
+        holds: Callable[[RootFacts], bool] = _always,
         says: str = "",
         step: tuple[str, str] | None = None,
     ) -> Shows:
@@ -323,6 +355,6 @@ class Shows(Word):
         return self in (Shows.THREADS, Shows.REPLAYED, Shows.NOT_REPLAYED)
 
     @classmethod
-    def at(cls, way: RootKind, evidence: AnyEvidence) -> Shows:
+    def at(cls, way: RootKind, evidence: RootFacts) -> Shows:
         """The evidence at a root that was found in this way."""
         return next(shows for shows in cls if way in shows.ways and shows.holds(evidence))

@@ -118,7 +118,7 @@ class RootEvidence:
         return values.group_of(call)
 
     @cached_property
-    def tried(self) -> Tried:
+    def _tried(self) -> Tried:
         """The outcome of replaying these calls."""
         return self.compared.tables.tried(self._group) or Tried()
 
@@ -139,14 +139,24 @@ class RootEvidence:
         return Mark.COLLECTIVE in self._marks
 
     @property
-    def is_deterministic_by_tables(self) -> bool:
-        """Whether the tables call it deterministic."""
-        return self.compared.tables.calls_deterministic(self._group)
+    def has_other_settings(self) -> bool:
+        """Whether the runs had different settings that kernels may read."""
+        return bool(self.compared.settings)
+
+    @property
+    def is_beside_threads(self) -> bool:
+        """Whether the tables call it deterministic, and threads that are not recorded ran beside it."""
+        return bool(self.compared.threads) and self.compared.tables.calls_deterministic(self._group)
+
+    @property
+    def was_replayed(self) -> bool:
+        """Whether these calls were replayed on the spot."""
+        return self._tried.trials > 0
 
     @property
     def is_called_deterministic(self) -> bool:
         """Whether the tables call it deterministic, and no trial contradicted them."""
-        return self.is_deterministic_by_tables and not self.tried.has_varied
+        return not self._tried.has_varied and self.compared.tables.calls_deterministic(self._group)
 
     @property
     def is_opaque(self) -> bool:

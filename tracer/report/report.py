@@ -88,8 +88,6 @@ class Report:
     _: KW_ONLY
     judged_calls: tuple[JudgedCall, ...] | None = None
     """The recorded calls as they were judged, one by one; ``None`` for a report made of a judgement alone."""
-    portability: tuple[Judgement, ...] = ()
-    """The same trace judged for other targets, for the page to switch to; see ``tracer report --targets``."""
     traces: tuple[str, ...] = ("trace.json",)
     """File names of the traces, as the commands on the page spell them."""
     strict: bool = False

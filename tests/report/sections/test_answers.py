@@ -16,7 +16,10 @@ from tracer.names import SEVERITY, About, BlindSpotKind, Gradients, Phase, Train
 from tracer.report import Report
 from tracer.report.blocks import PAGE, Card, Cards
 from tracer.report.render.terminal import to_text
+from tracer.report.report import mode_effect
 from tracer.report.sections.answers import evidence_counts, head_of, headline, questions
+from tracer.report.sections.process import command
+from tracer.report.words import calls_behind, sites_of
 from tracer.session import judge
 from tracer.trace.records import Allocation, BlindSpot, TraceSource
 
@@ -294,3 +297,28 @@ def test_reads_of_memory_that_could_not_be_followed_are_in_the_headline() -> Non
     given = Allocation(op="aten.empty.memory_format", count=3, bytes=12, unfollowed=2)
     line = headline(judge(trace(add, watched_from_start=True, allocations=(given,))))[1]
     assert "reads of the memory of 2 calls, which could not be followed, what Python itself reads" in line
+
+
+def test_what_the_mode_would_do_counts_calls_and_places() -> None:
+    facts = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2, "arg.reduction": "mean"}
+    made = judge(
+        trace(
+            call("aten.index_add_.default", count=3, facts=facts),
+            call("aten.index_add_.default", count=2, location="train.py:11", facts=facts),
+            call("aten.nll_loss2d_forward.default", count=5, facts=facts),
+        ),
+        backend="cuda",
+        settings="default",
+    )
+    effect = mode_effect(made.findings)
+    assert [(calls_behind(findings), sites_of(findings)) for findings in effect] == [(5, 2), (5, 1), (0, 0)]
+
+
+def test_settings_by_name_are_judged_again_in_python() -> None:
+    facts = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
+    recorded = trace(call("aten.index_add_.default", count=3, facts=facts), call("aten.cumsum.default", facts=facts))
+    made = judge(recorded, backend="cuda", settings={"deterministic_mode": "on"})
+    again = command(made)
+    assert again.startswith("judge(Trace.load('trace.json'), backend='cuda'")
+    names = {"judge": judge, "Trace": type("Loaded", (), {"load": staticmethod(lambda path: recorded)})}
+    assert eval(again, names).judgement == made.judgement

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import chain
@@ -19,7 +19,6 @@ from markupsafe import Markup, escape
 
 import tracer
 from tracer.errors import ReportError
-from tracer.findings import Finding, Judgement
 from tracer.names import SEVERITY, Detail, Phase, Verdict
 from tracer.plain import LINE_NUMBER, one_line, visible
 from tracer.report import blocks as said
@@ -27,11 +26,10 @@ from tracer.report.blocks import PAGE, Reader, Words, flat
 from tracer.report.finding_columns import Judged, RowHalf, details, on_page
 from tracer.report.report import Report
 from tracer.report.sections.answers import head_of
-from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, MapBlock, model_map, targets_shown, worst_inside
 from tracer.report.sections.findings import accepted_in_words, like_draws
 from tracer.report.sections.order import sections_of
 from tracer.report.sections.process import command
-from tracer.report.words import VERDICTS, by_severity, plural
+from tracer.report.words import VERDICTS, plural
 
 _PACKAGE = Path(__file__).resolve().parent.parent.parent
 #: The one ``export`` of the bundle, an ES module: ``export{a as DataTable,b as default,c as jQuery};``
@@ -39,8 +37,6 @@ _EXPORT = re.compile(r"\bexport\s*\{([^{}]*)\}\s*;?")
 _JQUERY = re.compile(r"([\w$]+)\s+as\s+jQuery\b")
 #: Characters of one string that the page's static parts show; the table's rows open to all of it.
 _LONGEST = 480
-#: Characters of a module path beside its bar.
-_BRIEF = 30
 #: Rows of a table and changes of the plan that stand unfolded.
 _ROWS_OPEN, _STEPS_OPEN = 12, 6
 _WHOLE = Markup('<span class="whole">{}</span>')
@@ -50,7 +46,7 @@ _NOTEBOOK = Reader(detail=Detail.BRIEF, rows=10, changes=6, findings=10)
 def render(report: Report) -> str:
     """The whole page. Scripts are allowed by their hash alone, so that no injected one could run."""
     texts = assets()
-    bundle = datatables_script() if any(judgement.findings for judgement in targets_shown(report)) else None
+    bundle = datatables_script() if report.findings else None
     scripts = [script for script in (bundle, texts["script.js"]) if script]
     template = page_environment().get_template("report.html")
     return template.render(
@@ -63,7 +59,7 @@ def render(report: Report) -> str:
         script_hashes=" ".join(  # as a Content-Security-Policy spells them
             f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
         ),
-        data=Markup(findings_json(report, model_map(report.tally.by_module))),
+        data=Markup(findings_json(report)),
     )
 
 
@@ -93,13 +89,11 @@ def page_environment() -> Environment:
         kind_of=lambda block: type(block).__name__.lower(),
         table_open=_ROWS_OPEN,
         steps_open=_STEPS_OPEN,
-        most_rows_elsewhere=MOST_ROWS_ELSEWHERE,
     )
     environment.filters.update(
         shown=lambda text: one_line(str(text), _LONGEST),
         breakable=lambda text: _whole_numbers(one_line(str(text), _LONGEST), _broken),
         pasted=lambda text: visible(str(text)),
-        brief=lambda text: one_line(str(text), _BRIEF),
         grouped=lambda count: f"{count:,}",
     )
     return environment
@@ -171,8 +165,7 @@ def assets() -> dict[str, str]:
 
 # --- the findings as data ---------------------------------------------------------------------------------
 
-# Every string stands once, rows are numbers: a row is what was recorded (a place) and what was ruled on it. Both
-# repeat, within one target and between targets that the page can switch to; so ten thousand findings stay small.
+# Every string stands once, and so does every ruling; rows are numbers. So ten thousand findings stay small.
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
@@ -185,76 +178,40 @@ def _numbering() -> defaultdict[Any, int]:
     return numbers
 
 
-class _PageRows:
-    """Rows of one page, whatever the target: places and rulings, each once."""
+def findings_json(report: Report) -> str:
+    """The page's JSON: strings, rulings, a row a finding, and the words of verdicts.
 
-    def __init__(self) -> None:
-        self.strings = _numbering()
-        self.columns = {part: on_page(part) for part in RowHalf}
-        self.makers = {part: tuple(column.on_page or column.cell for column in self.columns[part]) for part in RowHalf}
-        self.halves = {part: _numbering() for part in RowHalf}
-
-    def of(self, judgement: Judgement, findings: Sequence[Finding]) -> list[tuple[int, int]]:
-        """A row a finding: its place and its ruling."""
-        rows = (Judged(finding, judgement) for finding in findings)
-        return [(self._half(RowHalf.PLACE, row), self._half(RowHalf.RULING, row)) for row in rows]
-
-    def _half(self, part: RowHalf, row: Judged) -> int:
-        cells = [make(row) for make in self.makers[part]]
-        strings = self.strings
-        return self.halves[part][tuple([strings[cell] if isinstance(cell, str) else int(cell) for cell in cells])]
-
-
-def findings_json(report: Report, blocks: tuple[MapBlock, ...] = ()) -> str:
-    """The page's JSON: strings, places, rulings, the rows of each target, and the words of verdicts.
-
-    ``blocks`` are those of the model's map, which each target colours. No character in the JSON can end the element
-    that it stands in, or a line of JavaScript.
+    No character in the JSON can end the element that it stands in, or a line of JavaScript.
     """
-    table = _PageRows()
-    own = table.of(report.judgement, report.findings)
+    strings, rulings = _numbering(), _numbering()
+    columns = {half: on_page(half) for half in RowHalf}
+
+    def cells(half: RowHalf, row: Judged) -> tuple[int, ...]:
+        made = ((column.on_page or column.cell)(row) for column in columns[half])
+        return tuple([strings[cell] if isinstance(cell, str) else int(cell) for cell in made])
+
+    judged = [Judged(finding, report.judgement) for finding in report.findings]
+    accepted = {waiver.finding: accepted_in_words(waiver) for waiver in report.accepted or ()}
     data: dict[str, Any] = {
-        "place_fields": [column.name for column in table.columns[RowHalf.PLACE]],
-        "ruling_fields": [column.name for column in table.columns[RowHalf.RULING]],
-        "numbers": [column.name for column in chain(*table.columns.values()) if column.is_number],
+        "place_fields": [column.name for column in columns[RowHalf.PLACE]],
+        "ruling_fields": [column.name for column in columns[RowHalf.RULING]],
+        "numbers": [column.name for column in chain(*columns.values()) if column.is_number],
         "details": [{"field": one.name, "label": one.label, "look": one.look.value} for one in details()],
-        "targets": [_target(report, judgement, table, blocks) for judgement in targets_shown(report)],
-        "rows": own,
+        "rows": [(cells(RowHalf.PLACE, row), rulings[cells(RowHalf.RULING, row)]) for row in judged],
+        # What a gate let pass never stands for what it did not.
+        "folds": [group for group in like_draws(report.findings, accepted) if len(group) > 1],
+        "torch": visible(report.target.torch),
+        "command": visible(command(report)),
         "verdicts": [
             {"name": verdict.value, "sign": VERDICTS[verdict].sign, "label": VERDICTS[verdict].label}
             for verdict in SEVERITY
         ],
         "phases": [phase.value for phase in Phase],
+        "accepted": [(position, strings[words]) for position, words in accepted.items()],
     }
-    data |= {"places": list(table.halves[RowHalf.PLACE]), "rulings": list(table.halves[RowHalf.RULING])}
-    data["accepted"] = [(waiver.finding, table.strings[accepted_in_words(waiver)]) for waiver in report.accepted or ()]
-    data["strings"] = [visible(text) for text in table.strings]
+    data |= {"rulings": list(rulings), "strings": [visible(text) for text in strings]}
     text = msgspec.json.encode(data).decode("utf-8")
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
-
-
-def _target(report: Report, judgement: Judgement, table: _PageRows, blocks: tuple[MapBlock, ...]) -> dict[str, Any]:
-    """One target's name, command, colours and rows; the report's own rows stand beside all others'."""
-    target, tally, findings = judgement.target, judgement.tally, judgement.findings
-    is_own = judgement is report.judgement
-    shown = findings if is_own else findings[:MOST_ROWS_ELSEWHERE]
-    # What a gate let pass never stands for what it did not.
-    accepted = {waiver.finding: accepted_in_words(waiver) for waiver in (report.accepted or ()) if is_own}
-    return {
-        "name": visible(f"{target.backend}, torch {target.torch}"),
-        "backend": target.backend.value,
-        "torch": visible(target.torch),
-        "command": visible(command(report, target)),
-        "rows": [] if is_own else table.of(judgement, shown),
-        "more": len(findings) - len(shown),
-        "folds": [group for group in like_draws(shown, accepted) if len(group) > 1],
-        "map": worst_inside(tally.by_module, blocks),
-        "phases": {
-            phase.value: SEVERITY.index(by_severity(counts)[0][0])
-            for phase, counts in tally.by_phase.items()
-            if any(counts.values())
-        },
-    }
 
 
 def template_folder() -> Path:

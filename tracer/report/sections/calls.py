@@ -1,7 +1,4 @@
-"""Recorded calls by verdict: in all, by phase and module, in regions of compiled code, and for several targets.
-
-The model is nested blocks as wide as their calls, laid out here so that it stands on paper and without scripts.
-"""
+"""Recorded calls by verdict, in all, by phase and module; in regions of compiled code; and on a part of their rows."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracer.findings import Judgement
 from tracer.names import (
     SEVERITY,
     About,
@@ -21,54 +17,22 @@ from tracer.names import (
     RegionInside,
     RegionKind,
     RegionOrigin,
+    RowOutcome,
     Verdict,
 )
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.report import Report, mode_effect
-from tracer.report.words import VERDICTS, by_severity, calls_behind, is_call, plural, some
-from tracer.trace.records import Kernel, Region
+from tracer.report.report import Report
+from tracer.report.words import VERDICTS, by_severity, joined, plural, some
+from tracer.trace.records import Kernel, Region, RowTrial
 
 if TYPE_CHECKING:
     from tracer.judging.call_findings import JudgedCall
 
-#: Blocks that are drawn, the widest first; levels below the root; the thinnest block in percent of the whole.
-MOST_BLOCKS = 500
-DEEPEST = 10
-THINNEST = 0.05
 OUTSIDE = "outside modules"
 #: Rows of the modules in figures.
 MODULE_ROWS = 12
-
-
-class MapBlock(NamedTuple):
-    """One module with all that it contains."""
-
-    path: str
-    """As ``named_modules()`` spells it; empty for the whole, and for calls outside modules."""
-    label: str
-    depth: int
-    left: float
-    """Percent of the whole width."""
-    width: float
-    calls: int
-    verdict: Verdict
-    """The worst inside, as the settings stand."""
-    worst: int
-    """Calls of that verdict."""
-    is_outside: bool = False
-    """Whether it stands for the calls outside modules."""
-
-
-class _Module:
-    """A node of the tree of module paths."""
-
-    def __init__(self, path: str, label: str) -> None:
-        self.path, self.label = path, label
-        self.counts: Counter[Verdict] = Counter()
-        """Of all calls inside."""
-        self.children: dict[str, _Module] = {}
 
 
 def calls(report: Report, reader: Reader) -> Section:
@@ -80,15 +44,9 @@ def calls(report: Report, reader: Reader) -> Section:
     phases = report.tally.by_phase
     ran = [(phase, counts) for phase in Phase if (counts := phases.get(phase)) and any(counts.values())]
     if ran and reader.is_whole:
-        worst = [(phase, sum(counts.values()), by_severity(counts)[0][0]) for phase, counts in ran]
-        by_phase = _figures("phase", ((phase.value, counts) for phase, counts in ran))
-        figures: tuple[said.Block, ...] = (said.Heading("By phase"), by_phase)
+        blocks += [said.Heading("By phase"), _figures("phase", ((phase.value, counts) for phase, counts in ran))]
         if modules := _risky_modules(report):
-            figures += (said.Heading("Modules, worst first"), _figures("module", modules))
-        blocks += [
-            said.Picture("map", (worst, model_map(report.tally.by_module))),
-            said.Fold("The same in figures", figures),
-        ]
+            blocks += [said.Heading("Modules, worst first"), _figures("module", modules)]
     return Section(anchor="calls", title="Calls by verdict", label="Calls", blocks=tuple(blocks))
 
 
@@ -118,113 +76,9 @@ def _risky_modules(report: Report) -> Sequence[tuple[str, Mapping[Verdict, int]]
     return sorted(risky, key=lambda item: (*(-item[1].get(verdict, 0) for verdict in worse), item[0]))[:MODULE_ROWS]
 
 
-def model_map(by_module: Mapping[str, Mapping[Verdict, int]]) -> tuple[MapBlock, ...]:
-    """The whole, then its modules from the outside in, neighbours in the order in which they first ran."""
-    root = _tree(by_module)
-    if not root.counts:
-        return ()
-    blocks = [block for block in _blocks(root, 0, 0.0, 100.0) if block.width >= THINNEST]
-    if len(blocks) > MOST_BLOCKS:
-        least = sorted((block.width for block in blocks), reverse=True)[MOST_BLOCKS - 1]
-        blocks = [block for block in blocks if block.width >= least][:MOST_BLOCKS]
-    return tuple(blocks)
-
-
-def worst_inside(by_module: Mapping[str, Mapping[Verdict, int]], blocks: tuple[MapBlock, ...]) -> list[int]:
-    """For ``blocks`` of another target: each its worst verdict's place in ``SEVERITY``, then its calls."""
-    root, empty = _tree(by_module), _Module("", "")
-    numbers: list[int] = []
-    for block in blocks:
-        node = root
-        for name in block.path.split(".") if block.depth else ():  # calls outside modules are below an empty name
-            node = node.children.get(name, empty)
-        verdict, calls = _worst(node.counts)
-        numbers += SEVERITY.index(verdict), calls
-    return numbers
-
-
-def _tree(by_module: Mapping[str, Mapping[Verdict, int]]) -> _Module:
-    root = _Module("", "all calls")
-    for path, counts in by_module.items():
-        root.counts.update(counts)
-        node = root
-        parts = path.split(".")[:DEEPEST] if path else [""]
-        for depth, name in enumerate(parts, 1):
-            if name not in node.children:
-                node.children[name] = _Module(".".join(parts[:depth]), (name or ".") if path else OUTSIDE)
-            node = node.children[name]
-            node.counts.update(counts)
-    return root
-
-
-def _blocks(module: _Module, depth: int, left: float, width: float) -> Iterator[MapBlock]:
-    verdict, worst = _worst(module.counts)
-    total = module.counts.total()
-    is_outside = depth == 1 and not module.path and module.label == OUTSIDE
-    yield MapBlock(module.path, module.label, depth, round(left, 3), round(width, 3), total, verdict, worst, is_outside)
-    for child in module.children.values():
-        share = width * child.counts.total() / total if total else 0.0
-        yield from _blocks(child, depth + 1, left, share)
-        left += share
-
-
-def _worst(counts: Mapping[Verdict, int]) -> tuple[Verdict, int]:
-    return next(((verdict, counts[verdict]) for verdict in SEVERITY if counts.get(verdict)), (Verdict.DETERMINISTIC, 0))
-
-
 def tally_of(report: Report) -> said.TallyBlock:
     """Every recorded call, counted once."""
     return said.TallyBlock(tuple(by_severity(report.tally.as_is)), report.tally.total)
-
-
-# --- portability: the same trace under other targets ------------------------------------------------------
-
-#: Findings of another target that the page holds, worst first.
-MOST_ROWS_ELSEWHERE = 3_000
-
-
-def targets(report: Report, reader: Reader) -> Section | None:
-    """All targets side by side, the report's own first, where the trace was judged for several."""
-    shown = targets_shown(report)
-    if len(shown) < 2:
-        return None
-    verdicts = [verdict for verdict in SEVERITY if any(judgement.tally[verdict] for judgement in shown)]
-    figures = ("Findings", *(VERDICTS[verdict].label for verdict in verdicts))
-    rows: tuple[tuple[Words, ...], ...] = tuple(
-        (
-            (
-                said.Badge(_worst_of(judgement), judgement.target.backend.value),
-                f" torch {judgement.target.torch}{', this report' if judgement is report.judgement else ''}",
-            ),
-            f"{len(judgement.findings):,}",
-            *(f"{judgement.tally[verdict]:,}" for verdict in verdicts),
-            ", ".join(
-                f"{calls:,} {word}"
-                for group, word in zip(mode_effect(judgement.findings), ("fixed", "raise", "as before"), strict=True)
-                if (calls := calls_behind(group))
-            )
-            or "nothing to fix",
-        )
-        for judgement in shown
-    )
-    table = said.Table(said.columns("Target", *figures, "With mode on", figures=figures), rows, noun="target")
-    lead = f"The same recording judged for {plural(len(shown), 'target')}, under the same settings."
-    blocks = (said.lead(lead), said.Picture("targets", table, (table,)))
-    return Section(anchor="targets", title="Portability of determinism", label="Other targets", blocks=blocks)
-
-
-def targets_shown(report: Report) -> tuple[Judgement, ...]:
-    """The report's own judgement, then the others, each target once."""
-    by_target = {(report.target.backend, report.target.torch): report.judgement}
-    for judgement in report.portability:
-        by_target.setdefault((judgement.target.backend, judgement.target.torch), judgement)
-    return tuple(by_target.values())
-
-
-def _worst_of(judgement: Judgement) -> Verdict:
-    verdicts = {verdict for verdict in SEVERITY if judgement.tally[verdict]}
-    verdicts |= {finding.verdict for finding in judgement.findings if not is_call(finding)}
-    return min(verdicts, key=SEVERITY.index, default=Verdict.UNKNOWN)
 
 
 LANGUAGES: Mapping[KernelLanguage, str] = {
@@ -441,3 +295,66 @@ def _facts(region: Region) -> Iterator[str]:
         yield f"{plural(region.ops, 'op')} in {plural(len(region.kernels), 'kernel')}"
     elif region.ops:
         yield plural(region.ops, "op")
+
+
+# --- batch invariance: calls that were made again on a part of their rows ----------------------------------
+
+_REMEDY = (
+    "To keep a row the same whatever stands beside it, give every batch the same number of rows (pad it to one size),"
+    " or use kernels that split their work alike for every number of rows."
+)
+
+
+def rows(report: Report, reader: Reader) -> Section | None:
+    """Which calls depend on the rows beside a row, where calls were made again on a part of theirs."""
+    if not report.judgement.trace.rows:
+        return None
+    by: dict[RowOutcome, list[RowTrial]] = {outcome: [] for outcome in RowOutcome}
+    for trial in report.judgement.trace.rows:
+        by[trial.outcome].append(trial)
+    counts = {outcome: sum(trial.count for trial in trials) for outcome, trials in by.items()}
+    equal, apart = counts[RowOutcome.EQUAL], counts[RowOutcome.ROUNDING]
+    if not equal + apart:
+        why = "" if any(counts.values()) else ": no module was handed a batch of two samples or more"
+        why = f"No call was made again on a part of its rows{why}."
+        return Section(anchor="rows", title="Rows beside a row", blocks=(said.lead(why),), gist=why)
+    again = (
+        f"{plural(equal + apart, 'call')} {'was' if equal + apart == 1 else 'were'} made again on a part of the rows"
+    )
+    gist = f"{again}: {equal:,} equal, bit by bit" + (f", {apart:,} differ by rounding" if apart else "")
+    blocks: list[said.Block] = [said.lead(f"{gist}.")]
+    if apart:
+        shown, left_out = first(sorted(by[RowOutcome.ROUNDING], key=lambda trial: -trial.count), reader.rows)
+        figures = ("Rows", "Relative", "Calls")
+        columns = said.columns("Op", "Phase", "Module", "Place", *figures, brief="Phase", figures=figures)
+        cells = tuple(
+            (
+                said.Code(name_of(trial.op)),
+                trial.phase.value,
+                said.Code(trial.module),
+                said.Code(trial.location),
+                f"{trial.part:,} of {trial.of:,}",
+                f"{trial.relative:.1e}",
+                f"{trial.count:,}",
+            )
+            for trial in shown
+        )
+        blocks += [said.Table(columns, cells, noun="place", left_out=left_out), said.Paragraph(_REMEDY)]
+    if places := [trial for trial in by[RowOutcome.MIXED] if trial.location]:
+        shown, left_out = first(places, reader.rows)
+        blocks.append(said.Heading("Made of several rows together, and left out"))
+        blocks.append(said.Bullets(tuple(f"`{name_of(trial.op)}` at `{trial.location}`" for trial in shown), left_out))
+    for outcome, why in (
+        (RowOutcome.UNKNOWN, "Which arguments hold rows is not known"),
+        (RowOutcome.UNTRIED, "Left out, since they draw, vary by themselves or could not be made again"),
+    ):
+        if by[outcome]:
+            blocks.append(said.Paragraph(f"{why}: {_by_op(by[outcome])}.", said.Tone.QUIET))
+    return Section(anchor="rows", title="Rows beside a row", blocks=tuple(blocks), gist=gist)
+
+
+def _by_op(trials: Iterable[RowTrial]) -> str:
+    counts = Counter[str]()
+    for trial in trials:
+        counts[name_of(trial.op)] += trial.count
+    return joined([f"`{op}` ({count:,})" for op, count in counts.most_common()])

@@ -31,7 +31,6 @@ from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
 from tracer.report.report import Report
 from tracer.report.sections.answers import evidence_counts, met, unnamed_sentence
-from tracer.report.sections.calls import targets_shown
 from tracer.report.words import (
     ABOUT,
     HOST_CODE,
@@ -207,7 +206,7 @@ def findings(report: Report, reader: Reader) -> Section | None:
         blocks.append(said.Paragraph((none, f"{_NO_PROOF}{unnamed}".rstrip())))
     if gate := gate_in_words(report):
         blocks.append(said.Paragraph(gate))
-    if any(judgement.findings for judgement in targets_shown(report)):
+    if report.findings:
         blocks.append(said.Picture("findings", _filters(report, has_gate=bool(gate)), _tables(report, reader)))
     if report.repeating:
         words = "seeded draw repeats and counts", "seeded draws repeat and count"

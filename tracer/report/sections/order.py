@@ -9,8 +9,7 @@ from tracer.names import Detail
 from tracer.report.blocks import Reader, Section
 from tracer.report.report import Report
 from tracer.report.sections.answers import questions
-from tracer.report.sections.batch_invariance import rows
-from tracer.report.sections.calls import calls, compiled, targets
+from tracer.report.sections.calls import calls, compiled, rows
 from tracer.report.sections.findings import findings, own_lines, refuted, settled, unknown
 from tracer.report.sections.plan import plan
 from tracer.report.sections.process import (
@@ -53,7 +52,6 @@ SECTIONS: tuple[Listed, ...] = (
     Listed(plan, Detail.BRIEF),
     Listed(questions, Detail.BRIEF),
     Listed(hints, Detail.USUAL),
-    Listed(targets, Detail.WHOLE),
     Listed(calls, Detail.WHOLE),
     Listed(own_lines, Detail.WHOLE),
     Listed(findings, Detail.BRIEF),

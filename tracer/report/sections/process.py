@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tracer.findings import FillCost, Judgement, Process, Target
+from tracer.findings import FillCost, Judgement, Process
 from tracer.names import SEVERITY, About, BlindSpotKind, ChildState, HintKind, SeedOrigin, StartedBy, Training, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
@@ -405,13 +405,14 @@ def environment(report: Report, reader: Reader) -> Section:
     if judgement.trace.sources:
         beside += (said.Pairs(tuple(_sources(judgement.trace.sources, judgement.training)), "Recordings"),)
     lead = "As recorded: when recording began or, for a script, when its first recorded optimizer step began."
-    again = said.Sample(command(report, judgement.target), "the command that judges again")
+    again = said.Sample(command(report), "the command that judges again")
     blocks = (said.lead(lead), said.Beside(beside), said.Heading("This judgement again"), again)
     return Section(anchor="environment", title="Environment", blocks=blocks)
 
 
-def command(report: Report, target: Target) -> str:
-    """Return the command (in Python, if settings were asked for by name) that judges the same trace for ``target``."""
+def command(report: Report) -> str:
+    """Return the command (in Python, if settings were asked for by name) that judges the same trace again."""
+    target = report.target
     if target.sets:
         trace = report.traces[0] if report.traces else "trace.json"
         strict = ", strict=True" if report.strict else ""
