@@ -365,12 +365,15 @@ class CopiesInFlight(Observer):
         self._computed: StorageTable[bool] = StorageTable(registry)
         """Memory of results that ask for a gradient, and were detached."""
         self._follows = False
+        self._detaching: set[OverloadInfo] = set()
         self.on_first: Callable[[], None] = lambda: None
         """Called with the first such copy: from then on it wants calls of every op."""
         self.met = self._table.met
 
     def wants(self, info: OverloadInfo) -> Interest:
-        if info.access.non_blocking is not None or row_of(bare_name(info.name)).detaches:
+        if row_of(bare_name(info.name)).detaches:
+            self._detaching.add(info)
+        if info.access.non_blocking is not None or info in self._detaching:
             return True
         return self._table.live if self._follows and info.access.arguments else False
 
@@ -393,7 +396,7 @@ class CopiesInFlight(Observer):
                     self._begins(info.name, counter, source, copy)
             elif crosses:
                 self.waited()
-        elif row_of(bare_name(info.name)).detaches and args[0].requires_grad and not args[0].is_leaf:
+        elif info in self._detaching and args[0].requires_grad and not args[0].is_leaf:
             self._computed.enter(args[0], seams.storage_id(args[0]), True)
         elif live and _hands_over(info, args, kwargs) and (_on_device(args[0]) or [self._is_computed(args[0])])[0]:
             self.waited()

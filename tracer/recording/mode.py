@@ -101,7 +101,10 @@ class RecordingMode(TorchDispatchMode):
         if type(tensor) is not _Tensor and not isinstance(tensor, _Tensor):
             # A number where the schema says tensor, an empty list.
             return self._rare(info, func, types, args, kwargs or {}, frame)
-        asked = info.read(args, kwargs) if info.readers else None
+        asked = None
+        if info.readers:
+            plain = info.plain
+            asked = plain.answers if plain is not None and plain.holds(args) else info.read(args, kwargs)
         node = _current_node()
         if node is not None:
             counter = self._backward(info, tensor, asked, node, frame)
@@ -111,21 +114,17 @@ class RecordingMode(TorchDispatchMode):
             counter = self._forward(info, tensor, asked, frame)
         if counter.form is None:
             counter.form = form_of(args, kwargs)
-        for _, _, interest, _ in info.observers:
+        begun: list[Any] | None = None
+        for before, after, interest, _ in info.observers:
             if interest:  # ``begin`` and ``end``, without calling them: every optimizer's call comes this way
-                named = kwargs or {}
-                begun = [
-                    (after, None if before is None else before(info, counter, asked, args, named))
-                    for before, after, interest, _ in info.observers
-                    if interest
-                ]
-                result = info.call(*args, **named)
-                for after, token in begun:
-                    after(token, info, counter, args, named, result, frame)
-                return result
-        if kwargs:
-            return info.call(*args, **kwargs)
-        return info.call(*args)
+                if begun is None:
+                    begun, kwargs = [], kwargs or {}
+                begun.append((after, None if before is None else before(info, counter, asked, args, kwargs)))
+        result = info.call(*args, **kwargs) if kwargs else info.call(*args)
+        if begun is not None:
+            for after, token in begun:
+                after(token, info, counter, args, kwargs, result, frame)
+        return result
 
     def _forward(self, info: OverloadInfo, tensor: Any, asked: Any, frame: Caller) -> CallCounter:
         """Count a call that neither the engine nor an optimizer made.

@@ -6,6 +6,7 @@ One recording shows nothing of them. They are no findings: nobody knows whether 
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -44,7 +45,8 @@ def hints_of(trace: Trace, folder: str) -> tuple[CodeHint, ...]:
     modules = (vars(module) for module in list(sys.modules.values()) if isinstance(module, ModuleType))
     files |= dict.fromkeys(file for module in modules if isinstance(file := module.get("__file__"), str))
     hints: list[CodeHint] = []
-    own = (path for path in map(Path, files) if path.suffix == ".py" and root in path.parents)
+    below = os.path.join(root, "")  # of torch's thousand modules no path is made
+    own = (Path(file) for file in files if file.startswith(below) and file.endswith(".py"))
     for path in [path for path in own if INSTALLED.isdisjoint(path.parts)][:_FILES]:
         with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             if path.stat().st_size <= _BYTES:

@@ -116,9 +116,6 @@ class OverloadInfo:
 
     def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
         """The asked facts of one call; what cannot be read is ``MISSING``."""
-        plain = self.plain
-        if plain is not None and plain.holds(args):
-            return plain.answers
         values = []
         keywords = kwargs or {}
         for reader in self.readers.values():

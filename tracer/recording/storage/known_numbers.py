@@ -37,6 +37,9 @@ class Known(msgspec.Struct, frozen=True):
 
 
 _MASK, _UNKNOWN = Known(1, 1.0), Known(None, None)
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+#: Whole numbers up to these are the same in this dtype, and so are their sums.
+_EXACT = {dtype: 2 / torch.finfo(dtype).eps for dtype in _FLOATS}
 
 
 def value_role(func: Any) -> Role | None:
@@ -59,7 +62,7 @@ def value_role(func: Any) -> Role | None:
 class KnownValues(NumbersTable[Known]):
     """The tensors of one recording of whose numbers something is known."""
 
-    dtypes = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32)
+    dtypes = frozenset((*_FLOATS, torch.int64, torch.int32))
 
     def of(self, value: Any) -> Known:
         """Return what is known of a tensor, of each of several, or of a number."""
@@ -71,13 +74,12 @@ class KnownValues(NumbersTable[Known]):
 
     def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         known = self._known_of(role.name, args, kwargs)
-        if role.is_mutable:
-            if known != _UNKNOWN and not _is_whole(args[0]):
-                known = _either(self.of(args[0]), known)
+        if role.is_mutable and known is not _UNKNOWN and not _is_whole(args[0]):
+            known = _either(self.of(args[0]), known)
+        if known.largest is not None and known.largest > _EXACT.get(result.dtype, known.largest):
+            known = Known(None, known.one)
+        if role.is_mutable and (known == _UNKNOWN or not access.is_simple):
             self.forget_written(access, args, kwargs)
-        if known.largest is not None and result.is_floating_point():
-            is_exact = known.largest <= 2 / torch.finfo(result.dtype).eps
-            known = known if is_exact else Known(None, known.one)
         if known != _UNKNOWN:
             self._keep(result, known, int(role.is_mutable))
 

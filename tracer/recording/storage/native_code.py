@@ -64,6 +64,7 @@ def is_written_unseen(frame: FrameType | None) -> bool:
     return _is_native(name)
 
 
+@lru_cache(_MOST_SITES)
 def _is_native(name: str) -> bool:
     """Return whether torch has a function ``name`` that is no way to ask for memory."""
     asks = "empty" in name or name in ("new", "Tensor") or row_of(name).touches in (Touch.ALLOCATES, Touch.GROWS)

@@ -133,18 +133,18 @@ class NumbersTable(StorageTable[tuple[int, torch.dtype, EntryT]], Generic[EntryT
         raise NotImplementedError
 
     def _keep(self, tensor: Any, entry: EntryT, writes: int) -> None:
-        """Keep what is known of a tensor's numbers. ``writes``: those that its version counts once the call is over."""
+        """Keep what is known of a tensor's numbers, or forget them. ``writes``: those that its version counts once the
+        call is over."""
         if not seams.WATCHES_STORAGES or (type(tensor) is not torch.Tensor and not seams.is_fake(type(tensor))):
             return
-        if tensor.dtype not in self.dtypes or tensor.layout is not torch.strided:
-            return
-        if tensor.device.type == "meta" and not self.keeps_meta:
-            return
-        identity, version = seams.storage_id(tensor), seams.version_of(tensor)
+        identity = seams.storage_id(tensor)
+        is_plain = tensor.dtype in self.dtypes and tensor.layout is torch.strided
+        is_plain = is_plain and (self.keeps_meta or tensor.device.type != "meta")
+        version = seams.version_of(tensor) if is_plain else -1
         if not identity or version < 0:
+            self.drop(identity)
             return
-        self.drop(identity)  # it is the newest now
-        if len(self.live) >= MOST_TENSORS:
+        if self.live.pop(identity, None) is None and len(self.live) >= MOST_TENSORS:  # it is the newest now
             self.prune()
             if len(self.live) >= MOST_TENSORS:
                 self.drop(next(iter(self.live)))
@@ -169,7 +169,10 @@ class StorageRegistry:
 
     def release(self, identity: int) -> None:
         """A table forgot a storage: give its identity back if no other knows it."""
-        if identity in self.live and not any(identity in table.live for table in self.tables):
+        for table in self.tables:
+            if identity in table.live:
+                return
+        if identity in self.live:
             seams.free_weak_storage(self.live.pop(identity))
 
     def prune(self, among: Iterable[int] | None = None) -> None:
