@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import copy
 import inspect
+import linecache
 import os
 import pickle
 import random
 import sys
 import threading
+import traceback
 import types
+import warnings
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from tracer import DeterminismTracer
 from tracer.recording import patching
 from tracer.recording.patching import Watch, WatchedCall, WatchedFunction, Watchers, held_by, original_of, place
+from tracer.runner import running
 
 
 class Greeter:
@@ -340,3 +347,53 @@ def test_dynamo_loads_its_rules_while_functions_with_defaults_are_replaced() -> 
         assert [one._torchdynamo_inline for one in replaced] == [patching.original_of(one) for one in replaced]
     finally:
         lift()
+
+
+def read_only() -> torch.Tensor:
+    array = np.zeros(2)
+    array.flags.writeable = False
+    return torch.from_numpy(array)
+
+
+@pytest.mark.parametrize(
+    ("warns", "text"),
+    [
+        pytest.param(read_only, "torch.from_numpy(array)", id="C code, of its caller"),
+        pytest.param(lambda: torch.tensor(torch.ones(2)), "torch.tensor(torch.ones(2))", id="C code, of a lambda"),
+        pytest.param(
+            lambda: torch.optim.lr_scheduler.StepLR(torch.optim.SGD([torch.ones(1)], 1.0), 1).step(),
+            "torch.optim.lr_scheduler",
+            id="a library that replaces functions too",
+        ),
+    ],
+)
+def test_a_warning_names_the_programs_line_as_it_does_without_the_recorder(
+    warns: Callable[[], object], text: str
+) -> None:
+    def told() -> list[tuple[str, str, str]]:
+        torch.set_warn_always(True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            for _ in range(2):  # the second is told apart by the place of the first
+                warns()
+        torch.set_warn_always(False)
+        return [(str(each.message), each.filename, linecache.getline(each.filename, each.lineno)) for each in caught]
+
+    plain = told()
+    globals().pop("__warningregistry__", None)
+    with DeterminismTracer(values=True):
+        recorded = told()
+    assert recorded == plain
+    assert text in plain[0][2]
+
+
+def test_an_error_of_c_code_has_the_programs_frames_alone() -> None:
+    lift = heard(torch, "tensor", [])
+    try:
+        with pytest.raises(TypeError) as caught:
+            torch.tensor([1, "a"])
+    finally:
+        lift()
+    running.trim(caught.value)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [frame.line for frame in frames] == ['torch.tensor([1, "a"])']

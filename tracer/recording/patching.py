@@ -19,10 +19,21 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from types import ClassMethodDescriptorType, FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GetSetDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, Generic, TypeVar
 
 import msgspec
+
+from tracer.recording.origin.sites import WRAPPER
 
 Holder = tuple[Any, str]
 """A module, a class or another object, and the attribute of it that holds a function."""
@@ -75,12 +86,12 @@ class Replacement:
         self.__module__ = getattr(original, "__module__", None)  # type: ignore[assignment]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        watches = self._tracer_watches
+        watches, call_through, frame = self._tracer_watches, self._tracer_original, sys._getframe(1)
+        if type(call_through) is BuiltinFunctionType:
+            call_through = _called_by(frame, call_through)
         if not watches:
-            return self._tracer_original(*args, **kwargs)
-        frame = sys._getframe(1)
+            return call_through(*args, **kwargs)
         watching: list[tuple[Callable[[WatchedCall], None], WatchedCall]] = []
-        call_through = self._tracer_original
         for watch in watches:
             if watch.around is not None:
                 call_through = _around(watch.around, call_through)
@@ -171,6 +182,24 @@ def _inlined(function: Any, bound: MethodType | None) -> Replacement:
 
 
 _INLINED = "_torchdynamo_inline"
+
+#: In the name of a file, this makes ``warnings`` and ``logging`` pass over its frames as they look for who called
+#: (CPython 3.10 to 3.14): a warning names the line that called a function, and not the replacement in between.
+PASSED_OVER = " (importlib._bootstrap)"
+_code = Replacement.__call__.__code__
+Replacement.__call__.__code__ = _code.replace(co_filename=f"{_code.co_filename}{PASSED_OVER}")
+_CALL = (lambda function, /, *args, **kwargs: function(*args, **kwargs)).__code__.replace(co_name=WRAPPER)
+
+
+def _called_by(frame: FrameType, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, called as from the line at which ``frame`` is: warnings of C code name the frame that calls it."""
+    code = _CALL.replace(co_filename=frame.f_code.co_filename, co_firstlineno=frame.f_lineno)
+    return partial(FunctionType(code, frame.f_globals), function)
+
+
+def is_in_between(code: CodeType) -> bool:
+    """Return whether a frame of this code stands for the program's, which calls a replaced function."""
+    return code.co_name == WRAPPER and code.co_posonlyargcount > 0
 
 
 def _around(around: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:

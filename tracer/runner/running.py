@@ -285,15 +285,16 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _is_ours(frame: TracebackType) -> bool:
-    path = frame.tb_frame.f_code.co_filename
-    return path.startswith(_OURS) and not path.startswith(_BUNDLED)
+    code = frame.tb_frame.f_code
+    is_tracers = code.co_filename.startswith(_OURS) and not code.co_filename.startswith(_BUNDLED)
+    return is_tracers or patching.is_in_between(code)
 
 
 def _made_a_call(frame: TracebackType) -> bool:
     code = frame.tb_frame.f_code
-    return (code.co_filename, code.co_name) == _MODE or re.search(
-        _ORIGINAL, getline(code.co_filename, frame.tb_lineno)
-    ) is not None
+    line = getline(code.co_filename.removesuffix(patching.PASSED_OVER), frame.tb_lineno)
+    is_modes = (code.co_filename, code.co_name) == _MODE
+    return is_modes or patching.is_in_between(code) or re.search(_ORIGINAL, line) is not None
 
 
 def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:

@@ -7,10 +7,12 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import torch
 
 from tests.support.traced import calls_of, rows_of, traced
 from tracer.recording.lines.recording import LineRecording
 from tracer.recording.lines.variable_digests import VariableDigests
+from tracer.recording.patching import Watch, place
 from tracer.trace.lines import (
     NO_DIGEST,
     TIME_IS_UP,
@@ -43,6 +45,14 @@ def test_a_function_has_its_parameters_its_result_and_the_line_that_called_it(tm
     entered = [record for record in records if isinstance(record, Entered)][1]
     assert (entered.parent_line, entered.parent_n, calls_of(records)[1]) == (4, 1, {"n": "4"})
     assert rows_of(records, 3) == [{"%return": "8"}]
+
+
+def test_what_stands_between_a_line_and_c_code_is_no_function_of_the_programs(tmp_path: Path) -> None:
+    lift = place([(torch, "tensor")], Watch(after=lambda call: None))
+    assert lift is not None
+    records = traced(tmp_path, "import torch\nx = torch.tensor(1.0)\n")
+    lift()
+    assert [record.function for record in records if isinstance(record, LineCode)] == ["<module>"]
 
 
 def test_the_state_of_a_generator_is_a_value(tmp_path: Path) -> None:

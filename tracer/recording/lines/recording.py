@@ -29,6 +29,7 @@ from tracer.recording.lines.library_imports import LibraryImports
 from tracer.recording.lines.variable_digests import CODE, Executed, VariableDigests, digest_text
 from tracer.recording.options import LineOptions
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, outwards, spell
+from tracer.recording.patching import is_in_between
 from tracer.trace.lines import (
     ARGUMENTS,
     GENERATOR,
@@ -331,6 +332,8 @@ class LineRecording:
 
         So are functions that modules call as they are imported, once enough was seen of that.
         """
+        if is_in_between(code):
+            return True
         if self.left_of_imports <= 0 and code.co_name != "<module>":
             stack = self.thread.stack
             if stack and stack[-1].is_import:
