@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.build import call, report, trace
 from tests.support.command import Command
+from tracer import report as formats
 from tracer.integrations.chosen_steps import ChosenSteps
-from tracer.report import report as formats
-from tracer.report.report import Format, Report, render
+from tracer.report import Format, Report, rendered_as
 
 NAME, SUFFIX = "haiku", ".haiku"
 
@@ -31,7 +31,7 @@ def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_python_renders_it_and_a_suffix_picks_it(tmp_path: Path) -> None:
     made = report()
-    assert render(NAME, made) == render_haiku(made)
+    assert rendered_as(NAME, made) == render_haiku(made)
     assert made.write(tmp_path / f"out{SUFFIX}").read_text(encoding="utf-8") == render_haiku(made)
 
 

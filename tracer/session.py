@@ -556,7 +556,7 @@ def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -
     Recordings of each environment are judged by their own, for the same ``target`` (see ``judge``); findings that
     ``report`` has with that verdict are left out.
     """
-    from tracer.gate.gating import risk_of
+    from tracer.gate import risk_of
     from tracer.trace.merging import merge_traces
 
     groups: list[list[Trace]] = []
@@ -577,7 +577,7 @@ def processes_of(report: Report, traces: Iterable[Trace], **target: Any) -> tupl
     """The processes whose ``traces`` are merged in ``report``, with the findings that each shows for the same
     ``target`` (see ``judge``), and those that left none; empty without children."""
     from tracer.findings import Process
-    from tracer.gate.gating import risk_of
+    from tracer.gate import risk_of
 
     traces = tuple(traces)
     children = {child.role: child for trace in traces for child in trace.children}

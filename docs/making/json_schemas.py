@@ -13,14 +13,13 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from tracer import findings
-from tracer.gate import gating
+from tracer import findings, gate
 from tracer.plain import json_lines
 from tracer.report import json_format
 from tracer.trace import differences, file, records
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_MODULES: tuple[ModuleType, ...] = (file, records, differences, findings, gating, json_format)
+_MODULES: tuple[ModuleType, ...] = (file, records, differences, findings, gate, json_format)
 
 
 def schemas() -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.build import call, environment, finding, trace
 from tests.support.command import Command
-from tracer.gate.gating import HEADER, LEGEND, format_baseline, updated
+from tracer.gate import HEADER, LEGEND, format_baseline, updated
 from tracer.names import BlindSpotKind, Gradients, Verdict
 from tracer.trace.records import BlindSpot, CallGroup, TraceSource
 
@@ -364,7 +364,7 @@ def test_a_comment_in_a_file_outside_the_working_directory_is_not_read(saved: Pa
 
 
 def test_every_risky_verdict_can_be_named() -> None:
-    from tracer.gate.gating import parse_fail_on
+    from tracer.gate import parse_fail_on
 
     words = [verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC]
     assert parse_fail_on(",".join(words)) == (frozenset(map(Verdict, words)), False)

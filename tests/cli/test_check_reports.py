@@ -15,7 +15,7 @@ from tests.report.samples import HOSTILE
 from tests.support.build import call, finding, trace
 from tests.support.command import Command
 from tracer.cli.check import LIMIT, annotated, inert
-from tracer.gate.gating import HEADER, LEGEND
+from tracer.gate import HEADER, LEGEND
 
 OP = "aten.index_add_.default"
 #: What GitHub's runner takes for a command: its name, its properties, its message.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.build import call, environment, finding, judgement, trace
 from tests.support.command import Command
-from tracer.gate.comparing import ChangeKind, compare_judgements
+from tracer.gate import ChangeKind, compare_judgements
 from tracer.names import Phase
 from tracer.trace.records import Draw
 

@@ -17,8 +17,8 @@ from tests.support.command import PLAIN, Command
 from tests.trace.filled import filled
 from tracer.names import SeedOrigin
 from tracer.plain import visible
+from tracer.report import FORMATS
 from tracer.report.finding_columns import TABLES
-from tracer.report.report import FORMATS
 
 HOSTILE = "\x1b[31m\x9b2J\u202e\x07\x08\r\x7f\u2028<b>'\"\\"
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.build import call, trace
 from tests.support.command import Command, process, tracer_process
-from tracer.report.report import FORMATS
+from tracer.report import FORMATS
 from tracer.trace import Trace
 from tracer.trace.records import TraceSource
 

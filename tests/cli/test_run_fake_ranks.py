@@ -13,7 +13,7 @@ import pytest
 from tests.support.command import SCRIPTS, Finished, ranks, tracer_process
 from tracer import Trace, judge
 from tracer.names import BlindSpotKind, Phase
-from tracer.report.report import render
+from tracer.report import rendered_as
 
 SCRIPT = SCRIPTS / "parallel.py"
 
@@ -143,7 +143,8 @@ def test_the_report_lists_collectives_with_the_size_of_their_group(tmp_path: Pat
     finished = fake(tmp_path, "--rank", "900", "-o", "t.json", SCRIPT, "both", world=1024)
     assert finished.code == 0, finished.err
     report = judge(Trace.load(tmp_path / "t.rank900.json"))
-    assert re.search(r"Collectives: [\d,]+ calls over 2 ranks; [\d,]+ calls over 512 ranks", render("text", report))
+    text = rendered_as("text", report)
+    assert re.search(r"Collectives: [\d,]+ calls over 2 ranks; [\d,]+ calls over 512 ranks", text)
 
 
 def test_a_script_that_makes_no_process_group_is_told_so(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import call, environment, event, finding, generator, loader, trace
 from tracer.errors import BaselineError
-from tracer.gate.gating import (
+from tracer.gate import (
     HEADER,
     NO_REASON,
     Accepted,

@@ -23,7 +23,7 @@ from tests.hostile.payloads import PAYLOADS
 from tests.support.build import environment, finding
 from tracer.doctor.diagnosis import Outlook
 from tracer.doctor.two_machines import Machine
-from tracer.gate.gating import format_baseline, updated
+from tracer.gate import format_baseline, updated
 from tracer.names import Backend
 from tracer.trace.records import CudaDevice
 from tracer.trace.values import columns

@@ -11,7 +11,7 @@ import pytest
 from tests.support.build import call, environment, tensor, trace
 from tests.support.command import Command
 from tracer.files import open_plain, read_text, read_within
-from tracer.gate.gating import format_baseline
+from tracer.gate import format_baseline
 from tracer.trace.records import CudaDevice, split_place
 
 
@@ -117,7 +117,7 @@ def test_a_pipe_among_the_sources_silences_nothing_and_holds_up_nothing(
 
 
 def test_a_lock_file_with_the_line_ends_of_another_system_is_read(tmp_path: Path) -> None:
-    from tracer.gate.gating import read_baseline
+    from tracer.gate import read_baseline
 
     path = tmp_path / "determinism.lock"
     path.write_bytes(format_baseline([]).replace("\n", "\r\n").encode())

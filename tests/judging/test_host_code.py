@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from tests.support.build import call, trace
 from tracer import DeterminismTracer, Trace, judge
-from tracer.gate.gating import host_lines
+from tracer.gate import host_lines
 from tracer.names import HostCode, Verdict
 from tracer.trace.merging import merged
 from tracer.trace.records import TraceSource

@@ -226,9 +226,9 @@ def test_the_headline_says_that_the_recording_is_on_fake_tensors(fake_report: Re
 
 @pytest.mark.parametrize("format", ["text", "html", "markdown", "json", "sarif", "junit"])
 def test_every_format_says_that_the_recording_is_on_fake_tensors(fake_report: Report, format: str) -> None:
-    from tracer.report.report import render
+    from tracer.report import rendered_as
 
-    text = render(format, fake_report)
+    text = rendered_as(format, fake_report)
     assert "fake tensors" in text
     if format == "json":
         assert json.loads(text)["headline"] == headline(fake_report)[1]

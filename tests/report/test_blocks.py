@@ -11,9 +11,9 @@ import pytest
 from tests.support.build import finding, report
 from tracer.names import Detail, Verdict
 from tracer.plain import visible
+from tracer.report import Report, rendered_as
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
-from tracer.report.report import Report, render
 from tracer.report.sections import order
 from tracer.report.sections.order import Listed
 
@@ -57,4 +57,4 @@ def test_each_kind_of_block_is_drawn_by_each_format(kind: type, monkeypatch: pyt
     assert "<img" not in drawn
     assert expected in text_of(made._repr_html_())
     assert expected in made.to_text(width=80, color=False)
-    assert visible(expected) in render("markdown", made).replace("\\", "")
+    assert visible(expected) in rendered_as("markdown", made).replace("\\", "")

@@ -10,7 +10,7 @@ from tests.support.build import call, environment, trace
 from tracer import judge
 from tracer.ops import rows
 from tracer.plan import op_of
-from tracer.report.report import Report
+from tracer.report import Report
 from tracer.report.words import subject_of
 from tracer.trace.records import CallGroup
 

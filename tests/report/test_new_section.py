@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.build import finding, report
 from tracer.names import Detail, Verdict
+from tracer.report import Report, rendered_as
 from tracer.report.blocks import Badge, Code, Column, Fold, Paragraph, Reader, Section, Table, Tone
-from tracer.report.report import Report, render
 from tracer.report.sections import order
 from tracer.report.sections.order import Listed
 
@@ -48,5 +48,5 @@ def test_the_terminal_shows_it_to_whoever_asks_for_as_much(depth: Detail) -> Non
 
 def test_markdown_and_a_notebook_show_it_where_it_is_for_every_reader(depth: Detail) -> None:
     made = report(finding())
-    for text in (made._repr_html_(), render("markdown", made)):
+    for text in (made._repr_html_(), rendered_as("markdown", made)):
         assert (TITLE in text and "cloudy" in text) is (depth is Detail.BRIEF)

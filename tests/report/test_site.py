@@ -10,9 +10,8 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from tests.report.samples import full_report, process_report
-from tracer.report import Report
+from tracer.report import Report, rendered_as
 from tracer.report import sarif as site
-from tracer.report.report import render
 
 ADDRESS = "https://docs.example"
 
@@ -34,7 +33,7 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_an_address_a_log_has_no_link() -> None:
-    log = json.loads(render("sarif", full_report()))
+    log = json.loads(rendered_as("sarif", full_report()))
     driver = log["runs"][0]["tool"]["driver"]
     assert "informationUri" not in driver
     assert all("helpUri" not in rule for rule in driver["rules"])
@@ -57,7 +56,7 @@ def test_the_address_ends_in_one_slash() -> None:
 @pytest.mark.parametrize("made", [full_report, process_report])
 def test_a_rule_that_cites_evidence_leads_to_its_page(made: Callable[[], Report]) -> None:
     report = made()
-    driver = json.loads(render("sarif", report))["runs"][0]["tool"]["driver"]
+    driver = json.loads(rendered_as("sarif", report))["runs"][0]["tool"]["driver"]
     assert driver["informationUri"] == f"{ADDRESS}/"
     linked = {rule["id"]: rule["helpUri"] for rule in driver["rules"] if "helpUri" in rule}
     cited = {finding.rule for finding in report.findings if finding.evidence}

@@ -24,7 +24,7 @@ from tracer.report.words import counted, phase_of, plural, said_of, statement_of
 from tracer.trace.records import split_place
 
 if TYPE_CHECKING:
-    from tracer.gate.gating import Accepted, Decision
+    from tracer.gate import Accepted, Decision
     from tracer.trace import Trace
 
 #: Annotations of one kind that GitHub shows for a step.
@@ -142,7 +142,7 @@ def command(
     accepts it. A recording in which no optimizer stepped fails too: it says nothing of a training. An inference, in
     which nothing asked for a gradient, passes, unless the baseline was made of a training.
     """
-    from tracer.gate.gating import (
+    from tracer.gate import (
         DEFAULT_FAIL_ON,
         Gate,
         acceptances,
@@ -163,7 +163,7 @@ def command(
         raise UsageError("--update-baseline needs a file to write", hint=f"add --baseline {BASELINE}")
     accepted = () if not lock or (update_baseline and not os.path.exists(lock)) else read_baseline(lock)
     with progress("judging"):
-        from tracer.gate.gating import Suppressions, host_lines
+        from tracer.gate import Suppressions, host_lines
         from tracer.session import findings_of_others, judge
         from tracer.trace.file import load_families
         from tracer.trace.merging import merge_traces
@@ -219,7 +219,7 @@ def _counted(findings: Iterable[Finding], target: Target) -> tuple[int, int]:
 
 
 def _update(lock: str, decision: Decision, before: tuple[Accepted, ...], target: Target) -> int:
-    from tracer.gate.gating import risk_of, updated, write_baseline
+    from tracer.gate import risk_of, updated, write_baseline
 
     findings = [*decision.failing, *decision.passing, *decision.compared.accepted]
     accepted_now = updated(findings, before)

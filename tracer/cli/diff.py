@@ -17,7 +17,7 @@ from tracer.plain import json_text, say
 
 if TYPE_CHECKING:
     from tracer.divergence.model import Divergence, Family, Recording
-    from tracer.gate.comparing import GateComparison
+    from tracer.gate import GateComparison
     from tracer.report.blocks import Block
     from tracer.trace import Trace
 
@@ -65,7 +65,7 @@ def _steps(name: str, text: str) -> tuple[int, int]:
 
 def _fail_on(_: str, text: str) -> tuple[bool, frozenset[Verdict]]:
     """Whether values that part fail, and which verdicts of findings do."""
-    from tracer.gate.gating import parse_fail_on
+    from tracer.gate import parse_fail_on
 
     words = [word.strip() for word in text.split(",")] if text else []
     others = [word for word in words if word != PARTED]
@@ -134,7 +134,7 @@ def command(
     with progress("comparing"):
         from tracer.divergence.comparing import compare_recordings
         from tracer.divergence.families import compare_families, compare_jobs
-        from tracer.gate.comparing import ChangeKind, compare_judgements
+        from tracer.gate import ChangeKind, compare_judgements
         from tracer.ops import spoken
         from tracer.session import judge
         from tracer.trace.differences import compare_draws

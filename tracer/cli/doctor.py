@@ -40,7 +40,7 @@ def command(backend: str | None, fail_on: str | None, form: str, save: str | Non
     """
     failing: frozenset[Verdict] = frozenset()
     if fail_on is not None:
-        from tracer.gate.gating import NEW, parse_fail_on
+        from tracer.gate import NEW, parse_fail_on
 
         failing, new = parse_fail_on(fail_on)
         if new:

@@ -132,8 +132,8 @@ def destinations(
     A ``table`` makes CSV the default. Before anything is judged, raises ``ReportError`` for an unknown format or table,
     a file that cannot be written or is one of the ``inputs``; ``UsageError`` for a table that no format holds.
     """
+    from tracer.report import FORMATS, format_of
     from tracer.report.finding_columns import table_columns
-    from tracer.report.report import FORMATS, format_of
 
     suffixes = {form.suffix[1:]: name for name, form in FORMATS.items()}  # what a file's name ends in will do: md, txt
     words = [] if formats is None else [word.strip().lower().removeprefix(".") for word in formats.split(",")]
@@ -177,8 +177,8 @@ def render_report(
     report: Report, wanted: Sequence[tuple[str, Path | None]], *, table: str = "findings", detail: Detail
 ) -> list[Rendered]:
     """Every format of ``wanted``, before any is written; ``table`` is for CSV, ``detail`` a terminal's."""
+    from tracer.report import rendered_as, to_write
     from tracer.report.render.terminal import SHOWN, to_text
-    from tracer.report.report import render, to_write
 
     rendered: list[Rendered] = []
     for name, path in wanted:
@@ -187,7 +187,7 @@ def render_report(
         elif name == "text":
             rendered.append((to_text(report, width=None, color=None, limit=SHOWN, detail=detail), None))
         else:
-            rendered.append((render(name, report, table=table), None))
+            rendered.append((rendered_as(name, report, table=table), None))
     return rendered
 
 

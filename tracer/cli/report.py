@@ -60,7 +60,7 @@ def command(
     """
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
-        from tracer.gate.gating import host_lines
+        from tracer.gate import host_lines
         from tracer.runner.script import source_at_hand
         from tracer.session import judge_job
         from tracer.trace.file import load_families

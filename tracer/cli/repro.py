@@ -62,7 +62,7 @@ def command(
     beside = output.with_suffix(".safetensors") if output is not None and with_values else None
     with progress("judging"):
         from tracer.files import write_whole
-        from tracer.gate.gating import host_lines
+        from tracer.gate import host_lines
         from tracer.one_call.program import chosen_finding, copy_data, program_of
         from tracer.session import judge
         from tracer.trace import Trace

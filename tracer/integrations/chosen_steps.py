@@ -41,7 +41,7 @@ class ChosenSteps:
         torch: str = "recorded",
         settings: str = "recorded",
     ) -> None:
-        from tracer.report.report import FORMATS
+        from tracer.report import FORMATS
 
         self.steps = frozenset(steps)
         self.output = Path(output)
@@ -118,7 +118,7 @@ class ChosenSteps:
     def _render(self, own: Trace, world: int) -> Report:
         from tracer.errors import ReportError
         from tracer.files import write_whole
-        from tracer.report.report import FORMATS, to_write
+        from tracer.report import FORMATS, to_write
         from tracer.session import judge_job
         from tracer.trace.file import load_traces
 

@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--determinism-report")
     if path:
         from tracer.errors import TracerError
-        from tracer.report.report import format_of
+        from tracer.report import format_of
 
         try:
             format_of(path)
@@ -209,7 +209,7 @@ def _records_all(config: pytest.Config) -> bool:
 def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item, root: Path) -> None:
     """Fail the test if its findings do not pass the gate; a mistake in the marker is one line."""
     from tracer.errors import TracerError
-    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, Suppressions, decide, parse_fail_on, read_baseline
+    from tracer.gate import DEFAULT_FAIL_ON, Gate, Suppressions, decide, parse_fail_on, read_baseline
 
     try:
         verdicts, new = parse_fail_on(",".join(_words(wanted.get("fail_on", DEFAULT_FAIL_ON))))

@@ -1,5 +1,519 @@
-"""Judges a trace by determinism tables for one target: pure, from data to data."""
+"""Judges a trace by determinism tables for one target: pure, without clock, device or torch."""
 
-from tracer.judging.judgement import judge_calls, make_target
+from __future__ import annotations
 
-__all__ = ["judge_calls", "make_target"]
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import translate
+from operator import attrgetter
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from tracer.errors import TargetError
+from tracer.facts.every_fact import FACTS
+from tracer.findings import Finding, Judgement, Target
+from tracer.judging.bound_rows import trace_under
+from tracer.judging.call_findings import (
+    JudgedCall,
+    TrialsHere,
+    Unsafe,
+    by_ruling,
+    findings_of_calls,
+    tally_of,
+    unnamed_calls,
+)
+from tracer.judging.minimal_settings import (
+    SEED,
+    MinimalSettings,
+    ProcessUnderTarget,
+    Sets,
+    extrapolated_banner,
+    seeded_in_its_place,
+    with_plan,
+)
+from tracer.judging.observations import fill_cost
+from tracer.names import (
+    SAFE,
+    SEVERITY,
+    Backend,
+    BlindSpotKind,
+    EvidenceKind,
+    HostCode,
+    Phase,
+    SeedOrigin,
+    Settings,
+    Training,
+    Verdict,
+)
+from tracer.ops import spoken
+from tracer.tables.bound_table import has_computed_step, meta_calls, safe_ruling
+from tracer.tables.compiled import Compilation, CompiledCalls, CompilerTable, compilation_of
+from tracer.tables.loading import checked_sets
+from tracer.tables.rules import RuleTable, Ruling, Switches, strongest
+from tracer.tables.setting_rows import EnvironmentTable
+from tracer.tables.settings import FORWARD, MODE, SEEDS, settings_of
+from tracer.tables.target_tables import ForwardCalls, TargetTables
+from tracer.tables.translation import NO_TRANSLATIONS, Translations
+from tracer.tables.versions import named_release
+from tracer.trace.file import Trace
+from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue, is_set_up
+
+_HANG_ON_SIZES = frozenset(key for key, fact in FACTS.items() if fact.hangs_on_sizes)
+
+
+def judge_calls(
+    trace: Trace,
+    tables: Mapping[Backend, RuleTable],
+    target: Target,
+    *,
+    strict: bool = False,
+    translations: Translations = NO_TRANSLATIONS,
+    rows: EnvironmentTable | None = None,
+    switches: Switches | None = None,
+    compilers: Mapping[str, CompilerTable] | None = None,
+) -> tuple[Judgement, tuple[JudgedCall, ...]]:
+    """Judges every call of ``trace`` under ``target``'s settings and in deterministic mode, and what no call shows.
+
+    Returns findings and a tally, and every group in the trace's order with its ruling. ``translations``: what calls
+    recorded on a CPU run as elsewhere (default: as recorded). ``rows`` judge settings, seeds, memory and data loading.
+    ``switches``: what a library's users can turn. ``compilers`` judge compiled calls, which are unknown without.
+    ``strict``: verdicts extrapolated to a newer torch are ``unknown``. The order of findings is total.
+    """
+    compiled = compilation_of(trace, compilers or {})
+    by_settings = _TablesBySettings(trace, target, tables, translations, compiled, strict)
+    target_tables = by_settings.under({})
+    rulings: dict[int, Ruling] = {}
+    counted: Counter[tuple[int, Phase, str]] = Counter()
+    trials = TrialsHere(trace, target)
+    groups = trials.bearing(with_hosts(trace, target))
+    if target.backend not in (Backend.RECORDED, Backend.CPU):
+        is_fake = any(source.fake_as for source in trace.sources)
+        groups = [group.drawn_on(target.backend.device, is_fake=is_fake) for group in groups]
+    if target.sets:
+        groups = [seeded_in_its_place(group, target.sets) for group in groups]
+    groups = [with_own_settings(group, target) if group.settings else group for group in groups]
+    judged = _once([JudgedCall(group, by_settings.under(group.settings).rule_on(group)) for group in groups])
+    for group, ruling in judged:
+        rulings[id(ruling)] = ruling
+        counted[id(ruling), group.phase, group.module] += group.count
+    as_ran: list[tuple[CallGroup, Ruling]] = list(judged)
+    mode = str(trace.environment.deterministic_mode or "")
+    if MODE in target.sets and mode:  # a line that changes the mode counts by what depends on the mode
+        as_ran = [(group, by_settings.under({**group.settings, MODE: mode}).rule_on(group)) for group in groups]
+    process = ProcessUnderTarget(trace, target, rows, as_ran, strict=strict)
+    observed = process.observe({})
+    unsafe = _with(judged, rulings, lambda ruling: not ruling.is_safe)
+    of_this_run = _with(judged, rulings, lambda ruling: ruling.observed or ruling.refuted is not None)
+    calls_by_ruling = by_ruling(counted)
+    settled = MinimalSettings(unsafe, by_settings.under, process, target.conditions, target.sets).settle(observed)
+    calls = (Unsafe(*call, *after) for call, after in zip(unsafe, settled.calls, strict=True))
+    by_data = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
+    findings = [*findings_of_calls(calls, compiled, switches), *with_plan(observed.findings, settled)]
+    dropping = active_dropout(trace)
+    places = set(map(_place, dropping))
+    findings = [
+        replace(one, drops_in_inference=True, sets={}, remedy=_EVALUATE) if _place(one) in places else one
+        for one in findings
+    ]
+    if not any(SEED in finding.sets for finding in findings):
+        settled.planned.pop(SEED, None)  # dropout alone asked for it
+    on_meta = meta_calls(groups)
+    judgement = Judgement(
+        trace=trace,
+        target=target,
+        findings=tuple(sorted(findings, key=order_of)),
+        tally=tally_of(counted, rulings),
+        banners=(
+            *trials.banners(of_this_run),
+            *banners_of(trace, target, target_tables, strict, on_meta),
+            *weak_banners(calls_by_ruling, rulings),
+            *host_banners(groups, unsafe, target, target_tables),
+            *process.banners(),
+            *(process_banners(trace) if rows is not None else ()),
+            *dropout_banners(dropping),
+        ),
+        tables={str(bound.table.backend): bound.table.reviewed for bound in target_tables.used()},
+        notes=tuple(sorted(observed.notes, key=lambda note: (-sum(note.ops.values()), note.rule, note.subject))),
+        draws=trace.draws,
+        fill=fill_cost(trace, trace_under(trace, target, {})),
+        planned=settled.planned,
+        training=trace.training,
+        observed=tuple(sorted(findings_of_calls(by_data, compiled, switches), key=order_of)),
+        meta_calls=on_meta,
+        nothing_computed=on_meta > 0 and not has_computed_step(groups),
+        at_this_size=at_this_size(judged, lambda group: by_settings.under(group.settings).rule_on(group)),
+        unnamed=unnamed_calls(calls_by_ruling, rulings),
+        watched_from_start=trace.watched_from_start,
+    )
+    return judgement, tuple(judged)
+
+
+def at_this_size(judged: Iterable[JudgedCall], rule_on: Callable[[CallGroup], Ruling]) -> dict[str, int]:
+    """Calls that are deterministic, by op, and would not be known to be without what is known of their sizes."""
+    counts = Counter[str]()
+    for group, ruling in judged:
+        if ruling.is_safe and not _HANG_ON_SIZES.isdisjoint(group.facts):
+            facts = {name: value for name, value in group.facts.items() if name not in _HANG_ON_SIZES}
+            if not rule_on(replace(group, facts=facts)).is_safe:
+                counts[spoken(group.op, ruling.runs_as)] += group.count
+    return dict(counts.most_common())
+
+
+def _with(
+    judged: list[JudgedCall], rulings: Mapping[int, Ruling], is_one: Callable[[Ruling], bool]
+) -> list[JudgedCall]:
+    """The calls with such a ruling; ``rulings`` has each ruling once, by identity."""
+    names = {name for name, ruling in rulings.items() if is_one(ruling)}
+    return [call for call in judged if id(call.ruling) in names] if names else []
+
+
+@dataclass(eq=False)
+class _TablesBySettings:
+    """The tables bound to the target, once for each set of settings that is tried."""
+
+    trace: Trace
+    target: Target
+    tables: Mapping[Backend, RuleTable]
+    translations: Translations
+    compilation: Compilation
+    strict: bool
+
+    def __post_init__(self) -> None:
+        self._forward = ForwardCalls(self.trace.calls, self.translations, self.target.backend)
+        self._by_sets: dict[tuple[tuple[str, FactValue], ...], TargetTables] = {}
+
+    def under(self, sets: Sets) -> TargetTables:
+        """The tables with ``sets`` on top of the target's own settings."""
+        tried = tuple(sorted((name, value) for name, value in sets.items() if name not in SEEDS)) if sets else ()
+        if tried not in self._by_sets:
+            self._by_sets[tried] = self._under(dict(tried))
+        return self._by_sets[tried]
+
+    def _under(self, sets: Sets) -> TargetTables:
+        trace, target = self.trace, self.target
+        conditions = trace_under(trace, target, sets).conditions if sets else target.conditions
+        replaced = () if target.settings is Settings.RECORDED else (MODE,)
+        changed = frozenset({*target.sets, *sets, *replaced})
+        target_tables = TargetTables(
+            self.tables,
+            target.backend,
+            target.torch,
+            conditions,
+            is_rocm=trace.environment.hip is not None,
+            strict=self.strict,
+            translations=self.translations,
+            compiled=CompiledCalls(self.compilation, target.torch, conditions, changed=changed, strict=self.strict),
+            recorded=settings_of(trace.environment, Settings.RECORDED),
+        )
+        target_tables.look_ahead(self._forward)
+        return target_tables
+
+
+def with_own_settings(group: CallGroup, target: Target) -> CallGroup:
+    """``group`` with those of its settings alone that ``target`` has otherwise: those of a block of the program.
+
+    None of them holds where the target's settings are not the recorded ones.
+    """
+    own = group.settings if target.settings is Settings.RECORDED else {}
+    open_to_it = {key: value for key, value in own.items() if key.removeprefix(FORWARD) not in target.sets}
+    held = {key: value for key, value in open_to_it.items() if target.conditions.get(key) != value}
+    return replace(group, settings=held)
+
+
+def banners_of(
+    trace: Trace, target: Target, target_tables: TargetTables, strict: bool, meta_calls: int
+) -> Iterator[str]:
+    """Banners about the trace and the backends' tables; ``meta_calls``: calls that computed nothing."""
+    if partial := trace.partial:
+        yield f"The trace is partial ({partial}): calls after that point are missing."
+    if any(source.eager for source in trace.sources):
+        yield (
+            "Recorded with compilation disabled (--eager): what torch.compile would have compiled ran op by op, and its"
+            " kernels are not judged."
+        )
+    if fake := sum(source.fake_calls for source in trace.sources):
+        yield (
+            f"Calls on fake tensors: {fake:,} of {trace.call_count:,}. They are judged as if they had run on the device"
+            " that the tensors claim. Ops, shapes, modules, lines and settings are real; values, memory, and which"
+            " kernel a heuristic picks by data are not: no data, digests or trials stand behind them. Nothing was"
+            " compiled: what torch.compile would have compiled ran op by op."
+        )
+    if meta_calls:
+        yield (
+            f"Calls on `meta` tensors that computed nothing: {meta_calls:,}. What they would run on a device is not"
+            " known: record the step on real tensors, or under torch's `FakeTensorMode`."
+        )
+    if seeds := [str(source.shaken) for source in trace.sources if source.shaken is not None]:
+        yield (
+            f"The run was shaken (--shake {', '.join(seeds)}): results that depend on parameters were changed by up to"
+            " half a unit in the last place. It is a yardstick for other runs, not a run of the unchanged program."
+        )
+    if any(source.values for source in trace.sources):
+        yield (
+            "Digests of what every call read and wrote were saved beside the trace: `tracer diff` compares them with"
+            " another run's."
+        )
+    for name in target_tables.missing():
+        yield f"There is no table for {name}: its calls are unknown."
+    for bound in target_tables.used():
+        name, reviewed = bound.table.backend, bound.table.reviewed
+        if bound.extrapolated:
+            yield extrapolated_banner(f"The {name} table", reviewed, target.torch)
+        elif bound.place != "reviewed":
+            relation = "not among them" if bound.place == "between" else f"{bound.place} than those"
+            refused = " and strict judging does not extrapolate" if bound.place == "newer" and strict else ""
+            yield (
+                f"The {name} table was reviewed for torch {reviewed}; torch {target.torch} is {relation}"
+                f"{refused}: its calls are unknown."
+            )
+    elsewhere = sorted(target_tables.devices.difference(NO_DEVICE))
+    if target.backend is not Backend.RECORDED and elsewhere and target.backend.device not in elsewhere:
+        yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {target_tables.translated()}"
+    counts = Counter[BlindSpotKind]()
+    for spot in trace.blind_spots:
+        counts[spot.kind] += spot.count
+    yield from (f"{kind.banner}: {counts[kind]}." for kind in BlindSpotKind if kind.banner and counts[kind])
+    if (names := ", ".join(trace.differing_settings)) and target.settings is Settings.RECORDED:
+        yield f"The merged recordings differ in {names}; the first recording's settings were judged."
+
+
+#: Parts of the names of ops that draw for dropout alone.
+_DROPS = ("dropout", "attention", "_rnn")
+_EVALUATE = "Call `model.eval()` if this is inference: no seed makes two calls in one run agree."
+#: What dropout does with what it drew, in the same function: it scales what is left.
+_SCALES = ("aten.div_.Scalar", "aten.div_.Tensor", "aten.add.Scalar")
+
+
+def active_dropout(trace: Trace) -> Sequence[CallGroup]:
+    """The calls that drop activations in an inference, as where ``eval()`` was forgotten."""
+    if trace.training is not Training.INFERENCE:
+        return ()
+    scaling = {(group.module, group.function) for group in trace.calls if group.op in _SCALES}
+    return [
+        group
+        for group in trace.calls
+        if group.draw
+        and (
+            any(part in group.op for part in _DROPS)
+            or (group.op == "aten.bernoulli_.float" and (group.module, group.function) in scaling)
+        )
+    ]
+
+
+def _once(judged: list[JudgedCall]) -> list[JudgedCall]:
+    """``judged``; where a call inside an op that torch makes of others has the op's own rule, it alone is held against
+    the line."""
+    inside = {
+        (group.phase, group.module, group.place, ruling.rule)
+        for group, ruling in judged
+        if "body_recorded" not in group.facts and not ruling.is_safe
+    }
+    return [
+        JudgedCall(group, safe_ruling(ruling.backend))
+        if group.facts.get("body_recorded") is True and (group.phase, group.module, group.place, ruling.rule) in inside
+        else JudgedCall(group, ruling)
+        for group, ruling in judged
+    ]
+
+
+def _place(call: CallGroup | Finding) -> tuple[str, ...]:
+    return call.op, call.phase.value, call.module, call.location, call.called_from
+
+
+def dropout_banners(groups: Sequence[CallGroup]) -> Iterator[str]:
+    """The banner of an inference in which dropout is active."""
+    if groups:
+        calls = sum(group.count for group in groups)
+        place = groups[0].called_from or groups[0].location or "an unknown line"
+        yield (
+            f"Dropout is active in {calls:,} call{'s' if calls > 1 else ''}, first at {place}, and nothing asks for a"
+            " gradient. Is this inference? Call `model.eval()` before it: until then the same input gives another"
+            " result in each call, seeded or not."
+        )
+
+
+def weak_banners(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> Iterator[str]:
+    """Banners about calls that are deterministic by the weakest evidence only; ``counted``: calls by ruling."""
+    weak, every = Counter[Backend](), Counter[Backend]()
+    for name, count in counted.items():
+        ruling = rulings[name]
+        if ruling.verdict is Verdict.DETERMINISTIC and not ruling.observed:
+            every[ruling.backend] += count
+            if ruling.source is not None and strongest(ruling.source.evidence) is EvidenceKind.VENDOR_KERNEL_LIST:
+                weak[ruling.backend] += count
+    for backend, count in weak.items():
+        yield (
+            f"Of the {every[backend]:,} calls that are deterministic on {backend}, {count:,} are so by the vendor's"
+            " list of kernels only, the weakest evidence: its list of APIs does not name them."
+        )
+
+
+def process_banners(trace: Trace) -> Iterator[str]:
+    """Banners about what the trace does not record of the process."""
+    origins = {draw.origin for draw in trace.draws} | {each.origin for each in trace.generators if each.drew}
+    if not trace.watched_from_start and SeedOrigin.UNSEEN in origins:
+        yield (
+            "Seeds were not recorded from the start of the process: whether the program seeded a generator before"
+            " recording began is not known. `tracer run` records it."
+        )
+
+
+_NAMES = attrgetter("location", "op", "rule", "phase", "module", "function", "called_from", "backend")
+_WORDS = attrgetter("reason_detail", "runs_as", "why", "remedy")
+
+
+def order_of(finding: Finding) -> tuple[object, ...]:
+    """Worst first, then most calls; then by place and name, so that no two findings tie."""
+    return (
+        SEVERITY.index(finding.verdict),
+        finding.refuted is None,
+        finding.tried is None or not finding.tried.has_varied,
+        SEVERITY.index(finding.deterministic_mode),
+        -finding.count,
+        *_NAMES(finding),
+        *_WORDS(finding),
+        str(finding.facts.get("device")),
+        finding.subject,
+        str(finding.facts.get(ORIGIN)),
+        tuple(sorted(finding.sets)),
+        finding.planned or (),
+    )
+
+
+WordType = TypeVar("WordType", bound=Enum)
+
+
+def make_target(
+    environment: Environment,
+    *,
+    backend: Backend | str = Backend.RECORDED,
+    torch: str = "recorded",
+    settings: Settings | str | Mapping[str, FactValue] = Settings.RECORDED,
+    host: Iterable[str] = (),
+) -> Target:
+    """The target, validated; ``recorded`` parts come from ``environment``.
+
+    ``torch`` is a version (``2.9``, ``2.13.0+cpu``); ``settings`` a word, or values by name that replace the recorded
+    ones. Raises ``TargetError`` in one line, listing what exists.
+    """
+    sets: dict[str, FactValue] = {}
+    if isinstance(settings, Mapping):
+        under, sets = Settings.RECORDED, checked_sets(settings)
+    else:
+        under = _word(Settings, settings, "settings")
+    version = named_release(environment.torch if torch == "recorded" else str(torch))
+    return Target(
+        backend=_word(Backend, backend, "backend"),
+        torch=version,
+        settings=under,
+        conditions=settings_of(environment, under, sets),
+        sets=sets,
+        host=(host,) if isinstance(host, str) else tuple(host),
+    )
+
+
+def _word(words: type[WordType], text: WordType | str, what: str) -> WordType:
+    try:
+        return words(text)
+    except ValueError as problem:
+        choices = ", ".join(str(word) for word in words)
+        raise TargetError(f"{what} {str(text)!r} does not exist", hint=f"choose one of {choices}") from problem
+
+
+_CPU = "cpu"
+#: Most places that a sentence names.
+_MOST_PLACES = 3
+
+
+def with_hosts(trace: Trace, target: Target) -> list[CallGroup]:
+    """The calls, each with the reason why it is known to run on the host, if that matters for the target.
+
+    A call on the CPU says so itself if the step ran on the target's device; on real tensors and on fake ones, the step
+    is another. Tensors of ``tracer run --fake --as`` lie on the CPU, whatever device the program asked for.
+    """
+    calls = trace.calls
+    is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
+    claims = is_for_device and not any(source.fake_as for source in trace.sources)
+    ran_there = {fake: claims and _ran_on(calls, target, fake=fake) for fake in (False, True)}
+    globs = [re.compile(translate(glob)) for glob in target.host]
+
+    def host_of(group: CallGroup) -> HostCode | None:
+        if group.host is HostCode.IMPORT:
+            return group.host
+        if not is_for_device or group.facts.get("device") != _CPU:
+            return None
+        if group.host is not None or ran_there[group.fake]:
+            return group.host or HostCode.DEVICE
+        places = [place for place in (group.location, group.called_from) if place]
+        texts = (*places, *(place.rpartition(":")[0] for place in places), group.function, group.module)
+        return HostCode.NAMED if any(glob.match(text) for glob in globs for text in filter(None, texts)) else None
+
+    hosts = ((group, host_of(group)) for group in calls)
+    return [group if host is group.host else replace(group, host=host) for group, host in hosts]
+
+
+def _ran_on(calls: Iterable[CallGroup], target: Target, *, fake: bool) -> bool:
+    """Return whether the step ran on the target's device: most calls of the backward pass did, or of the forward pass
+    without one, or of all without either. A call or two elsewhere (a probe, a file that was loaded there) decide
+    nothing."""
+    counted: Counter[tuple[Phase, object]] = Counter()
+    for group in calls:
+        if group.fake is fake:
+            counted[group.phase, group.facts.get("device")] += group.count
+    for phase in (Phase.BACKWARD, Phase.FORWARD, Phase.OTHER):
+        there, here = counted[phase, target.backend.device], counted[phase, _CPU]
+        if there or here:
+            return there > here
+    return False
+
+
+_WHY_ON_HOST = {
+    HostCode.LOADER: "that a DataLoader fetched",
+    HostCode.DEVICE: "recorded on the CPU besides the target's device",
+    HostCode.IMPORT: "that a library made while it was imported",
+    HostCode.NAMED: "that you named",
+}
+
+
+def host_banners(
+    calls: Iterable[CallGroup], unsafe: Iterable[JudgedCall], target: Target, tables: TargetTables
+) -> Iterator[str]:
+    """Yield which ``calls`` were judged for the CPU, not the target, and which other ``unsafe`` ones may have to be."""
+    by_reason: Counter[HostCode] = Counter()
+    for group in calls:
+        if group.host is not None:
+            by_reason[group.host] += group.count
+    if by_reason:
+        reasons = ", ".join(f"{count:,} {_WHY_ON_HOST[host]}" for host, count in sorted(by_reason.items()))
+        every = by_reason.total()
+        said = "1 call runs on the host and was" if every == 1 else f"{every:,} calls run on the host and were"
+        yield f"{said} judged for cpu: {reasons}."
+    is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
+    suspects = (call.group for call in unsafe if is_for_device and _may_be_host(call, tables))
+    places = dict.fromkeys(group.called_from or group.location or "an unknown line" for group in suspects)
+    if places:
+        named = ", ".join(list(places)[:_MOST_PLACES])
+        more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""
+        yield (
+            f"Calls at {named}{more} touched no module and no gradient, and would not vary on a CPU. If they run there"
+            " whatever the device (transforms, a scheduler, graph set-up), say so: `--host GLOB`, or `# tracer: host`"
+            " on the line."
+        )
+
+
+def _may_be_host(call: JudgedCall, tables: TargetTables) -> bool:
+    """Return whether it is a risk on the target only, outside every module, with no differentiable result."""
+    group, ruling = call
+    device = group.facts.get("device")
+    if group.host is not None or group.phase is not Phase.OTHER or group.module or device != _CPU:
+        return False
+    if is_set_up(group.phase, group.module, group.place, device):
+        return False  # the finding says so itself
+    if SAFE.issuperset(ruling.both):
+        return False
+    there = tables.rule_on(replace(group, host=HostCode.NAMED))
+    return SAFE.issuperset(there.both)

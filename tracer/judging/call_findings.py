@@ -249,7 +249,7 @@ def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> 
     return dict(unnamed)
 
 
-def call_findings(
+def findings_of_calls(
     unsafe: Iterable[Unsafe],
     compilation: Compilation,
     switches: Switches | None = None,

@@ -20,8 +20,8 @@ from tracer.files import write_whole
 from tracer.findings import PlannedChange
 from tracer.names import Verdict
 from tracer.plain import json_text
+from tracer.report import Report
 from tracer.report.blocks import PAGE, Block
-from tracer.report.report import Report
 from tracer.report.sections.configurations import SEVERITY, configuration_blocks, headline
 from tracer.report.sections.resumed import resumed_blocks, resumed_headline
 

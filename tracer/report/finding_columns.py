@@ -19,7 +19,7 @@ from tracer.findings import Condition, Deciding, Evidence, Finding, Judgement
 from tracer.names import Backend, Word
 from tracer.plain import visible
 from tracer.plan import name_of, place_of
-from tracer.report.report import Report
+from tracer.report import Report
 from tracer.report.words import (
     ABOUT,
     EVIDENCE_STRENGTH,

@@ -10,7 +10,7 @@ import tracer
 from tracer.findings import Acceptance, FillCost, Finding, Judgement, Note, PlannedChange, Process, Tally, Target
 from tracer.names import EvidenceKind, RowOutcome, Training
 from tracer.plain import json_text
-from tracer.report.report import Report
+from tracer.report import Report
 from tracer.report.sections.answers import headline
 from tracer.report.sections.process import hint_words
 from tracer.trace import records

@@ -6,11 +6,11 @@ import re
 from xml.etree import ElementTree
 
 from tracer.findings import Acceptance, Finding
-from tracer.gate.gating import file_of
+from tracer.gate import file_of
 from tracer.names import AT_RISK, Verdict
 from tracer.plain import one_line, visible
 from tracer.plan import place_of
-from tracer.report.report import Report
+from tracer.report import Report
 from tracer.report.words import counted, phase_of, statement_of
 
 #: Findings of a case that are told, and the characters of each.

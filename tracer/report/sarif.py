@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 import tracer
 from tracer.findings import Acceptance, Finding
-from tracer.gate.gating import file_of, risk_of
+from tracer.gate import file_of, risk_of
 from tracer.names import AcceptedBy, Verdict
 from tracer.plain import one_line, visible
-from tracer.report.report import Report
+from tracer.report import Report
 from tracer.report.sections.findings import of_this_run, rests_on_a_rule
 from tracer.report.words import VERDICTS, counted, phase_of, statement_of
 from tracer.trace.records import split_place

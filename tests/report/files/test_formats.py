@@ -13,22 +13,21 @@ from tests.support.build import finding, report
 from tests.support.command import process
 from tracer.errors import ReportError
 from tracer.plain import json_text
-from tracer.report import json_format
+from tracer.report import FORMATS, json_format, rendered_as
 from tracer.report.json_format import REPORT_SCHEMA, Document, JudgementForm
 from tracer.report.render import page as html
-from tracer.report.report import FORMATS, render
 
 Golden = Callable[[str, str], None]
 
 
 @pytest.mark.parametrize("name", ["csv", "json", "text", "markdown", "sarif", "junit"])
 def test_a_full_report_reads_as_it_did(name: str, golden: Golden) -> None:
-    golden(f"report{FORMATS[name].suffix}", render(name, full_report()))
+    golden(f"report{FORMATS[name].suffix}", rendered_as(name, full_report()))
 
 
 @pytest.mark.parametrize("name", ["csv", "json", "text", "markdown", "sarif", "junit"])
 def test_what_no_op_shows_reads_as_it_did(name: str, golden: Golden) -> None:
-    golden(f"process{FORMATS[name].suffix}", render(name, process_report()))
+    golden(f"process{FORMATS[name].suffix}", rendered_as(name, process_report()))
 
 
 def test_the_page_reads_as_it_did(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +62,7 @@ def test_the_suffix_picks_the_format(suffix: str, tmp_path: Path) -> None:
     made = report(finding())
     path = made.write(tmp_path / f"report{suffix.upper()}")
     name = next(name for name, one in FORMATS.items() if one.suffix == suffix)
-    assert path.read_bytes() == render(name, made).encode("utf-8")
+    assert path.read_bytes() == rendered_as(name, made).encode("utf-8")
 
 
 @pytest.mark.parametrize("name", ["report", "report.docx", "report.", ".html"])

@@ -24,9 +24,8 @@ from tests.report.samples import HOSTILE, full_report, process_report
 from tests.support.build import finding, report
 from tracer.findings import Acceptance
 from tracer.names import About, AcceptedBy, Verdict
-from tracer.report import Report
+from tracer.report import Report, rendered_as
 from tracer.report.render import markdown
-from tracer.report.report import render
 from tracer.report.sarif import FINGERPRINT, LIMIT
 from tracer.trace.records import TraceSource
 
@@ -46,7 +45,7 @@ def sarif_validator() -> Any:
 
 def results(one: Report) -> list[dict[str, Any]]:
     """The results of a log that the schema accepts, and GitHub too."""
-    log = json.loads(render("sarif", one))
+    log = json.loads(rendered_as("sarif", one))
     faults = [f"{list(fault.path)}: {fault.message}" for fault in sarif_validator().iter_errors(log)]
     assert faults == []
     assert list(github_faults(log)) == []
@@ -60,7 +59,7 @@ def setting(**fields: Any) -> Any:
 
 
 def test_a_full_report_is_valid_sarif_with_one_rule_each() -> None:
-    log = json.loads(render("sarif", full_report()))
+    log = json.loads(rendered_as("sarif", full_report()))
     assert len(results(full_report())) == len(full_report().findings)
     driver = log["runs"][0]["tool"]["driver"]
     ids = [rule["id"] for rule in driver["rules"]]
@@ -113,7 +112,7 @@ def test_no_uri_leaves_the_root(path: str) -> None:
 def test_what_exceeds_the_limit_is_counted() -> None:
     one = finding()
     many = [msgspec.structs.replace(one, location=f"train.py:{n}") for n in range(LIMIT + 7)]
-    log = json.loads(render("sarif", report(*many)))["runs"][0]
+    log = json.loads(rendered_as("sarif", report(*many)))["runs"][0]
     assert len(log["results"]) == LIMIT
     assert log["properties"]["resultsLeftOut"] == 7
     assert "7 findings" in log["invocations"][0]["toolExecutionNotifications"][-1]["message"]["text"]
@@ -163,7 +162,7 @@ def test_accepted_findings_are_suppressed_where_they_were_accepted() -> None:
 def test_what_was_accepted_is_left_out_first() -> None:
     made = report(*(finding(location=f"train.py:{n}") for n in range(1, LIMIT + 3)))
     made = replace(made, accepted=tuple(Acceptance(finding=n, by=AcceptedBy.BASELINE) for n in range(5)))
-    found = json.loads(render("sarif", made))["runs"][0]["results"]
+    found = json.loads(rendered_as("sarif", made))["runs"][0]["results"]
     assert (len(found), sum(bool(one["suppressions"]) for one in found)) == (LIMIT, 3)
 
 
@@ -179,11 +178,11 @@ def test_a_log_of_what_does_not_compress_stays_under_githubs_ten_megabytes() -> 
         )
         for n in range(LIMIT)
     ]
-    assert len(gzip.compress(render("sarif", report(*many)).encode())) < 10_000_000
+    assert len(gzip.compress(rendered_as("sarif", report(*many)).encode())) < 10_000_000
 
 
 def test_junit_counts_what_fails_and_what_is_not_known() -> None:
-    suites = JUnitXml.fromstring(render("junit", full_report()).encode())
+    suites = JUnitXml.fromstring(rendered_as("junit", full_report()).encode())
     (suite,) = list(suites)
     groups = {(one.rule, one.called_from or one.location) for one in full_report().findings}
     assert 0 < suite.failures < suite.tests <= len(groups)
@@ -210,7 +209,7 @@ def test_junit_fails_where_the_gate_does_and_skips_what_was_accepted() -> None:
     made = replace(
         made, failing=frozenset(place for place, one in enumerate(made.findings) if one.location == "a.py:2")
     )
-    root = ElementTree.fromstring(render("junit", made))
+    root = ElementTree.fromstring(rendered_as("junit", made))
     assert junit_faults(root) == []
     cases = {case.get("name"): case for case in root.iter("testcase")}
     assert {name: [child.tag for child in case] for name, case in cases.items()} == {
@@ -225,13 +224,13 @@ def test_junit_fails_where_the_gate_does_and_skips_what_was_accepted() -> None:
 
 
 def test_junit_tells_a_hundred_findings_of_a_case_and_counts_the_rest() -> None:
-    root = ElementTree.fromstring(render("junit", report(*(finding(location=f"a.py:{n}") for n in range(130)))))
+    root = ElementTree.fromstring(rendered_as("junit", report(*(finding(location=f"a.py:{n}") for n in range(130)))))
     (failure,) = root.iter("failure")
     assert (failure.text or "").splitlines()[-1] == "and 30 more"
 
 
 def test_junit_of_nothing_is_an_empty_suite() -> None:
-    (suite,) = list(JUnitXml.fromstring(render("junit", report()).encode()))
+    (suite,) = list(JUnitXml.fromstring(rendered_as("junit", report()).encode()))
     assert suite.tests == 0
 
 
@@ -240,7 +239,7 @@ def tokens(text: str) -> list[Any]:
 
 
 def test_markdown_is_a_heading_a_verdict_and_a_table() -> None:
-    kinds = [token.type for token in tokens(render("markdown", full_report()))]
+    kinds = [token.type for token in tokens(rendered_as("markdown", full_report()))]
     assert kinds[0] == "heading_open"
     assert "table_open" in kinds
     assert "html_block" not in kinds
@@ -249,7 +248,7 @@ def test_markdown_is_a_heading_a_verdict_and_a_table() -> None:
 def test_markdown_lists_what_is_left_and_counts_what_was_accepted() -> None:
     made = report(finding(location="a.py:1"), finding(location="b.py:2"))
     made = replace(made, accepted=(Acceptance(finding=0, by=AcceptedBy.COMMENT, reason="seen"),))
-    text = render("markdown", made)
+    text = rendered_as("markdown", made)
     assert "b.py" in text
     assert "a.py" not in text.split("### Findings")[1]
     assert "1 finding is accepted \\(1 by a comment in the code\\), 1 is not." in text
@@ -258,9 +257,9 @@ def test_markdown_lists_what_is_left_and_counts_what_was_accepted() -> None:
 @pytest.mark.parametrize("limit", range(0, 4_000, 97))
 def test_markdown_is_cut_between_parts(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = process_report()
-    whole = render("markdown", made)
+    whole = rendered_as("markdown", made)
     monkeypatch.setattr(markdown, "LIMIT", limit)
-    text = render("markdown", made)
+    text = rendered_as("markdown", made)
     assert len(text.encode()) <= limit
     if text and text != whole:
         kept = text.removesuffix("\n\nThe rest did not fit; the HTML report has it all.\n")
@@ -274,7 +273,7 @@ def test_markdown_stays_under_githubs_limit_and_says_so() -> None:
     many = [
         finding(location=f"{long}{n}.py:1", remedy=long, module=long, op=f"aten.{long}{n}.default") for n in range(3000)
     ]
-    text = render("markdown", report(*many))
+    text = rendered_as("markdown", report(*many))
     assert len(text.encode()) <= markdown.LIMIT
     assert "2,900 more" in text
 
@@ -308,8 +307,8 @@ def test_a_hostile_reason_stays_text_in_every_format(text: str) -> None:
 
 def check_all(one: Report) -> None:
     results(one)
-    assert junit_faults(ElementTree.fromstring(render("junit", one))) == []
-    for token in tokens(render("markdown", one)):
+    assert junit_faults(ElementTree.fromstring(rendered_as("junit", one))) == []
+    for token in tokens(rendered_as("markdown", one)):
         assert token.type != "html_block"
         for child in token.children or ():
             assert child.type not in ("html_inline", "link_open", "image", "em_open", "hardbreak"), token.content

@@ -8,8 +8,8 @@ from tests.support.build import call, finding, report, trace
 from tracer import judge
 from tracer.findings import Finding
 from tracer.names import Detail
+from tracer.report import Report
 from tracer.report.render.terminal import SHOWN, to_text
-from tracer.report.report import Report
 
 EVIDENCE = "That is no proof"
 

@@ -13,10 +13,9 @@ from tests.plan.test_plan import ANYTHING
 from tests.support.build import call, finding, judgement, process_finding, report, target, trace
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, BlindSpotKind, Gradients, Phase, Training, Verdict
-from tracer.report import Report
+from tracer.report import Report, mode_effect
 from tracer.report.blocks import PAGE, Card, Cards
 from tracer.report.render.terminal import to_text
-from tracer.report.report import mode_effect
 from tracer.report.sections.answers import evidence_counts, head_of, headline, questions
 from tracer.report.sections.process import command
 from tracer.report.words import calls_behind, sites_of

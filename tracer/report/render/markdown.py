@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from tracer.names import Detail
 from tracer.plain import one_line, visible
+from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Block, Reader, Width, Words, flat
-from tracer.report.report import Report
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.order import sections_of
 from tracer.report.words import VERDICTS, plural

@@ -21,10 +21,10 @@ import tracer
 from tracer.errors import ReportError
 from tracer.names import SEVERITY, Detail, Phase, Verdict
 from tracer.plain import LINE_NUMBER, one_line, visible
+from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import PAGE, Reader, Words, flat
 from tracer.report.finding_columns import Judged, RowHalf, details, on_page
-from tracer.report.report import Report
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.findings import accepted_in_words, like_draws
 from tracer.report.sections.order import sections_of

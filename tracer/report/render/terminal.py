@@ -22,9 +22,9 @@ from rich.text import Text
 
 from tracer.names import Detail
 from tracer.plain import LaidOut, breaks, is_terminal, one_line, visible
+from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Block, Reader, Section, Width, Words, flat
-from tracer.report.report import Report
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.order import sections_of
 from tracer.report.words import VERDICTS, plural

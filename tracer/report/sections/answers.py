@@ -25,9 +25,9 @@ from tracer.names import (
 )
 from tracer.plain import one_line
 from tracer.plan import PlanStep, is_mode_on, name_of, place_of, step_of
+from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
-from tracer.report.report import Report
 from tracer.report.sections.calls import tally_of
 from tracer.report.sections.plan import is_suggestion
 from tracer.report.words import (

@@ -21,9 +21,9 @@ from tracer.names import (
     Verdict,
 )
 from tracer.plan import name_of
+from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.report import Report
 from tracer.report.words import VERDICTS, by_severity, joined, plural, some
 from tracer.trace.records import Kernel, Region, RowTrial
 

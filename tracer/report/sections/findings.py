@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import tracer
 from tracer.findings import Acceptance, Finding, Judgement
-from tracer.gate.comparing import ChangeKind, Difference, GateComparison
+from tracer.gate import ChangeKind, Difference, GateComparison
 from tracer.names import (
     AT_RISK,
     OF_A_RUN,
@@ -26,10 +26,10 @@ from tracer.names import (
 )
 from tracer.plain import visible
 from tracer.plan import place_of
+from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
-from tracer.report.report import Report
 from tracer.report.sections.answers import evidence_counts, met, unnamed_sentence
 from tracer.report.words import (
     ABOUT,

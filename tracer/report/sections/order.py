@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tracer.names import Detail
+from tracer.report import Report
 from tracer.report.blocks import Reader, Section
-from tracer.report.report import Report
 from tracer.report.sections.answers import questions
 from tracer.report.sections.calls import calls, compiled, rows
 from tracer.report.sections.findings import findings, own_lines, refuted, settled, unknown

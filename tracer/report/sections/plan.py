@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from tracer.findings import Finding, Need, PlannedChange
 from tracer.names import SEVERITY, Prerequisite
 from tracer.plain import visible
+from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, first
-from tracer.report.report import Report
 from tracer.report.words import consecutive, is_call, joined, plural, some, subject_of
 
 _NOTHING = "Nothing that was recorded asks for a change"

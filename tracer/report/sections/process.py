@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from tracer.findings import FillCost, Judgement, Process
 from tracer.names import SEVERITY, About, BlindSpotKind, ChildState, HintKind, SeedOrigin, StartedBy, Training, Verdict
 from tracer.plan import name_of, place_of
+from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.report import Report
 from tracer.report.words import (
     ABOUT,
     CHILD_STATES,
