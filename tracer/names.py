@@ -251,7 +251,7 @@ class BlindSpotKind(Word):
         "`tracer run --fake --as cuda:9.0` records the dtypes of a GPU",
     )
     TRITON = "triton-kernel", "Triton kernels"
-    CUDA_GRAPH = "cuda-graph-replay", "CUDA graphs", "what is in it is not known"
+    CUDA_GRAPH = "cuda-graph-replay", "CUDA graphs", "its calls count once, if its capture was recorded"
     HIGHER_ORDER = "higher-order-body", "bodies of higher-order ops", "its body did not run through the dispatcher"
     SUBCLASS = "tensor-subclass", "tensor subclasses", "no call that it made was seen"
     NO_FORWARD_LINK = "no-forward-link", "", "", "Backward calls without a link to their forward line"
@@ -490,14 +490,6 @@ class Detail(Word):
     """As much as fits one screen: findings with one answer are one row."""
     WHOLE = "whole"
     """Every finding, why, and its evidence."""
-
-
-class RegionKind(Word):
-    """Makers of regions: pieces of a program that run as one."""
-
-    COMPILED = "compiled"
-    CUDA_GRAPH = "cuda-graph"
-    """It was captured once, and its replays dispatch nothing."""
 
 
 class Direction(Word):

@@ -22,7 +22,6 @@ from tracer.names import (
     Differs,
     EventKind,
     Phase,
-    RegionKind,
     SeedOrigin,
     Settings,
     Subsystem,
@@ -381,7 +380,7 @@ def compiled_how(trace: Trace) -> frozenset[str]:
     kinds = {spot.kind for spot in trace.blind_spots}
     first_uses = {event.name for event in trace.events if event.kind is EventKind.FIRST_USE}
     # Code compiled before recording may be Inductor's; if recording began with the process, it is another backend's.
-    compilers = {region.backend or "inductor" for region in trace.regions if region.kind is RegionKind.COMPILED}
+    compilers = {region.backend or "inductor" for region in trace.regions}
     is_others = bool(compilers) and "inductor" not in compilers
     may_be = BlindSpotKind.COMPILED in kinds and not trace.watched_from_start and not is_others
     ran = Subsystem.INDUCTOR.value in first_uses or may_be

@@ -37,7 +37,6 @@ from tracer.names import (
     Overlap,
     Phase,
     RegionInside,
-    RegionKind,
     RegionOrigin,
     SeedOrigin,
     Shown,
@@ -328,7 +327,7 @@ def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
 def _compiled_under(row: SettingRow, scene: TraceUnderTarget) -> Iterator[_CompiledUnder]:
     """Findings about how code was compiled: by region for a row that needs calls, unless the target replaces it."""
     replaced = {MODE, INDUCTOR_FLAG, row.read} & scene.sets.keys()
-    regions = [region for region in scene.trace.regions if region.kind is RegionKind.COMPILED and region.options]
+    regions = [region for region in scene.trace.regions if region.options]
     has_regions = bool(regions)
     if "compiled-templates" in row.needs:
         regions = [region for region in regions if not _chose_without_timing(region, scene)]

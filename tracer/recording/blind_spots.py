@@ -82,30 +82,27 @@ class BlindSpots:
         """Begin to watch, and note the threads that run already and may compute."""
         self._recorded_thread = get_ident()
         self._note_threads()
-        self._natives.clear()
-        self.look_for_natives(afresh=True, is_late=False)
+        self._module_ran = False
+        self.look_for_natives(afresh=True)
         WATCHES.add(self)
 
     def stop(self) -> None:
         """Stop watching, and note the threads that are alive and may have computed."""
-        self.look_for_natives(afresh=True, is_late=True)
+        self.look_for_natives(afresh=True)
         WATCHES.discard(self)
         self._note_threads()
 
-    def look_for_natives(self, *, afresh: bool = False, is_late: bool | None = None) -> None:
-        """Watch the functions of extension modules that were loaded meanwhile; note calls that may have gone by.
-
-        ``is_late``: the recording ends, or began (``False``); ``None``: a line of the program makes its first call.
-        """
+    def look_for_natives(self, *, afresh: bool = False) -> None:
+        """Watch the functions of extension modules that were loaded meanwhile; once modules ran, some may have too."""
         if not native_code.is_new(afresh=afresh):
             return
         modules = {name.partition(".")[0] for name in native_code.native_functions()} - self._natives
         WATCHES.look_again()
         lost = "it was loaded while recording, so calls of it may be unseen"
-        for name in modules if is_late or (is_late is None and self._module_ran) else ():
+        for name in modules if self._module_ran else ():
             self.note(BlindSpotKind.NATIVE, name, lost=lost)
         lost = "an object of the program holds it, so calls of it may be unseen"
-        for name in native_code.held_elsewhere() if modules and not is_late else ():
+        for name in native_code.held_elsewhere() if modules else ():
             self.note(BlindSpotKind.NATIVE, name, lost=lost)
         self._natives |= modules
 

@@ -58,7 +58,7 @@ class CallRecord:
         self.trials: TrialObserver | None = None
         self.executions = Executions(self._mode.attribution, storages, lambda: self._watch.compilations)
         self.executions.on_unseen = blind_spots.region_unseen
-        self.launched = LaunchedRecord(self._mode.attribution, self._sources, blind_spots, storages.give_up_all)
+        self.launched = LaunchedRecord(self._mode.attribution, blind_spots, storages.give_up_all)
 
     @cached_property
     def regions(self) -> RegionList:
@@ -75,27 +75,22 @@ class CallRecord:
         counted = ((info, counter) for info in infos for counter in info.every_counter() if counter.count)
         return sorted(counted, key=lambda pair: pair[1].order)
 
-    def _sources(self) -> tuple[Any, ...]:
-        """All that counts calls: groups of eager calls, executions of regions."""
-        return (*(counter for _, counter in self.counted()), *self.executions.runs.values())
-
     def fields(self) -> dict[str, Iterable[Any]]:
         counted, launched, watch = self.counted(), self.launched, self._watch
         settings = self._settings_of(counter for _, counter in counted)
-        runs, log, times = list(self.executions.runs.values()), watch.compilations, launched.times
+        runs, log = list(self.executions.runs.values()), watch.compilations
         is_compiled = bool(runs) or (log is not None and bool(log.codes or log.programs))
-        regions = self.regions.regions(log, runs, times) if log is not None and is_compiled else ()
+        regions = self.regions.regions(log, runs) if log is not None and is_compiled else ()
         eager = [
-            (counter, (counter.order, replace(self._observed(info, counter), settings=settings(counter))))
+            (counter.order, replace(self._observed(info, counter), settings=settings(counter)))
             for info, counter in counted
         ]
-        compiled = list(self.regions.groups(runs, times)) if runs else []
+        compiled = list(self.regions.groups(runs)) if runs else []
         launches = list(launched.groups())
         if self.trials is not None:
             launches = [(place, self.trials.unreached(group)) for place, group in launches]
-        in_order = [*launched.split(eager), *compiled, *launches]
+        in_order = [*eager, *compiled, *launches]
         groups = merged(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
-        regions = (*regions, *launched.regions())
         if self.trials is not None:
             regions, groups = self.trials.regions.tried(regions, groups)
         events = watch.log.listed()
@@ -105,7 +100,7 @@ class CallRecord:
             "launched": launched.kernels(),
             "events": with_first_calls(events, first_calls(counted, events)),
             "blind_spots": _blind_spots(counted, sum(group.count for group in groups if group.forward_unknown)),
-            "unwritten_reads": self.regions.unwritten_reads(runs, times) if runs else (),
+            "unwritten_reads": self.regions.unwritten_reads(runs) if runs else (),
         }
 
     def group(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:

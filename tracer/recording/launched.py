@@ -1,4 +1,4 @@
-"""Work launched past the dispatcher: Triton kernels that a program launches itself, and captured CUDA graphs.
+"""Work launched past the dispatcher: Triton kernels that a program launches itself, and replays of CUDA graphs.
 
 A launch is counted at its line, its kernel's source read once. Integers add up to the same sum in any order, but if the
 result of such an addition is used, it hands out places in order of arrival. A swap is a lock. Launches for timing, and
@@ -15,7 +15,7 @@ import textwrap
 import weakref
 from _thread import get_ident
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from types import FrameType
@@ -23,20 +23,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
-from msgspec.structs import replace
 
-from tracer.names import BlindSpotKind, KernelLanguage, RegionGap, RegionInside, RegionKind, RegionOrigin
+from tracer.names import BlindSpotKind, KernelLanguage
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.groups import CallCounter
 from tracer.recording.compiled.compilations import spelled
-from tracer.recording.compiled.executions import RegionRun
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.sites import Site, outwards, placed
+from tracer.recording.origin.sites import outwards
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import loaded, without_recording
-from tracer.trace.records import CallGroup, Kernel, Region
+from tracer.trace.records import CallGroup, Kernel
 
 if TYPE_CHECKING:  # loaded where values are asked for
     from tracer.recording.values.call_digests import CallDigests
@@ -205,34 +203,11 @@ class _LaunchedKernel(msgspec.Struct):
         return f"{self.name} (whole numbers)" if is_harmless else self.name
 
 
-class Capture(msgspec.Struct):
-    """One captured graph."""
-
-    name: str
-    site: Site
-    called_from: Site
-    is_seen: bool
-    """Whether it was captured while recording."""
-    calls: dict[Any, int] = msgspec.field(default_factory=dict)
-    """The calls that were captured, by counter."""
-    replays: int = 0
-
-
 class LaunchedRecord:
-    """The launches and captured graphs of one recording.
+    """The launches of one recording; ``on_unseen`` is called before work that may write to any tensor."""
 
-    ``counted`` gives what else is counted; ``on_unseen`` is called before work that may write to any tensor.
-    """
-
-    def __init__(
-        self,
-        attribution: Attribution,
-        counted: Callable[[], Iterable[CallCounter | RegionRun]],
-        blind_spots: BlindSpots,
-        on_unseen: Callable[[], None],
-    ) -> None:
+    def __init__(self, attribution: Attribution, blind_spots: BlindSpots, on_unseen: Callable[[], None]) -> None:
         self._attribution, self._sites = attribution, attribution.sites
-        self._counted = counted
         self._note = blind_spots.note
         self._on_unseen = on_unseen
         self.values: LaunchValues | None = None
@@ -244,10 +219,6 @@ class LaunchedRecord:
         self._launches: dict[Any, CallCounter] = {}
         """Each with its kernel, and whether that adds in an order that varies, as ``extra``."""
         self.is_timing = 0
-        self._by_object: dict[int, tuple[Callable[[], Any], Capture]] = {}
-        self._running: dict[int, tuple[dict[Any, int], tuple[Site, Site]]] = {}
-        """By ``id`` of the graph that captures: the counts when it began, and where that was."""
-        self._graphs: list[Capture] = []
 
     def look_again(self) -> None:
         """Watch Triton if it was loaded since."""
@@ -323,88 +294,12 @@ class LaunchedRecord:
         self._kernels[id(function)] = (function, kernel)
         return kernel
 
-    def _counts(self) -> dict[Any, int]:
-        """Counts of everything that runs on a device; calls on the host are not captured."""
-        counts: dict[Any, int] = {
-            source: source.count
-            for source in self._counted()
-            if isinstance(source, RegionRun) or (source.raw is not None and source.raw[1].type != "cpu")
-        }
-        return counts | {source: source.count for source in self._launches.values()}
-
-    def begins(self, call: WatchedCall) -> None:
-        if not _is_inductors(call.frame):
-            self._running[id(call.first)] = self._counts(), self._place(call)
-
-    def captured(self, call: WatchedCall) -> None:
-        if id(call.first) in self._running:
-            before, place = self._running.pop(id(call.first))
-            added = {key: count - before.get(key, 0) for key, count in self._counts().items()}
-            self._new(call.first, place, is_seen=True).calls = {key: count for key, count in added.items() if count > 0}
-
     def replayed(self, call: WatchedCall) -> None:
-        if _is_inductors(call.frame):
-            return
-        self._on_unseen()
-        reference, capture = self._by_object.get(id(call.first), (None, None))
-        if reference is None or capture is None or reference() is not call.first:
-            capture = self._new(call.first, self._place(call), is_seen=False)
-        capture.replays += 1
-        if not capture.is_seen:
-            detail = "a CUDA graph that was captured before recording began was replayed"
-            self._note(BlindSpotKind.CUDA_GRAPH, detail, call.frame)
-
-    def _place(self, call: WatchedCall) -> tuple[Site, Site]:
-        return self._sites.innermost(call.frame), self._sites.users_own(call.frame)
-
-    def _new(self, graph: Any, place: tuple[Site, Site], *, is_seen: bool) -> Capture:
-        capture = Capture(f"cuda-graph {len(self._graphs) + 1}", *place, is_seen)
-        self._graphs.append(capture)
-        number = id(graph)
-        reference: Callable[[], Any] = lambda: graph  # noqa: E731
-        with suppress(TypeError):  # an object without weak references is kept, or its number might come again
-            reference = weakref.ref(graph, lambda _: self._by_object.pop(number, None))
-        self._by_object[number] = (reference, capture)
-        return capture
+        if not any(_INDUCTOR in caller.f_code.co_filename for caller in islice(outwards(call.frame), _NEAR)):
+            self._on_unseen()
+            self._note(BlindSpotKind.CUDA_GRAPH, "a CUDA graph was replayed", call.frame)
 
     # --- what a trace holds ---
-
-    def _in_graphs(self, key: Any) -> int:
-        """Calls of a counter that were captured, and did not run then."""
-        return sum(capture.calls.get(key, 0) for capture in self._graphs)
-
-    def _of(self, key: Any) -> Iterator[tuple[str, int]]:
-        """The graphs that contain a counter's calls, each with how often they ran there."""
-        for capture in self._graphs:
-            if key in capture.calls and capture.replays:
-                yield capture.name, capture.calls[key] * capture.replays
-
-    def regions(self) -> Iterator[Region]:
-        for capture in self._graphs:
-            yield Region(
-                id=capture.name,
-                kind=RegionKind.CUDA_GRAPH,
-                **placed(capture.site, capture.called_from),
-                device="cuda",
-                origin=RegionOrigin.UNKNOWN if capture.is_seen else RegionOrigin.EARLIER,
-                executions=capture.replays,
-                inside=RegionInside.OPS if capture.is_seen else RegionInside.UNSEEN,
-                why=(None if capture.replays else RegionGap.NEVER_RAN) if capture.is_seen else RegionGap.EARLIER,
-                ops=sum(capture.calls.values()),
-            )
-
-    def times(self, run: RegionRun) -> int:
-        """Return how often a compiled region ran, captured ones at each replay."""
-        return run.count - self._in_graphs(run) + sum(count for _, count in self._of(run))
-
-    def split(self, counted: Iterable[tuple[Any, tuple[int, CallGroup]]]) -> Iterator[tuple[int, CallGroup]]:
-        """The groups of counters, in a graph and outside, each with its position."""
-        for counter, (order, group) in counted:
-            captured = self._in_graphs(counter)
-            if group.count > captured:
-                yield order, replace(group, count=group.count - captured) if captured else group
-            for name, count in self._of(counter):
-                yield order, replace(group, count=count, region=name)
 
     def kernels(self) -> tuple[Kernel, ...]:
         spellings: dict[str, list[tuple[_LaunchedKernel, bool | None]]] = defaultdict(list)
@@ -425,7 +320,7 @@ class LaunchedRecord:
         )
 
     def groups(self) -> Iterator[tuple[int, CallGroup]]:
-        return self.split((counter, (counter.order, _group(counter))) for counter in self._launches.values())
+        return ((counter.order, _group(counter)) for counter in self._launches.values())
 
 
 def _group(counter: CallCounter) -> CallGroup:
@@ -480,13 +375,7 @@ def _watched() -> Iterator[WatchedFunction]:
     yield WatchedFunction([(autotuner, "_bench")], around=_timed)
     yield WatchedFunction([(autotuner, "run")], after=lambda listener, call: listener.tuned(call.first))
     graph = loaded(*compile_seams.CUDA_GRAPH)
-    yield WatchedFunction([(graph, "capture_begin")], before=LaunchedRecord.begins)
-    yield WatchedFunction([(graph, "capture_end")], after=LaunchedRecord.captured)
     yield WatchedFunction([(graph, "replay")], before=LaunchedRecord.replayed)
-
-
-def _is_inductors(frame: FrameType | None) -> bool:
-    return any(_INDUCTOR in caller.f_code.co_filename for caller in islice(outwards(frame), _NEAR))
 
 
 #: The watches of this process.

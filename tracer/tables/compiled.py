@@ -25,7 +25,6 @@ from tracer.names import (
     Cause,
     DeterministicMode,
     KernelLanguage,
-    RegionKind,
     Shown,
     UnknownReason,
     Verdict,
@@ -225,10 +224,8 @@ class Compilation(NamedTuple):
     """Whether its ``cuda`` devices were AMD GPUs."""
 
     def kernels_of(self, group: CallGroup) -> tuple[Region | None, list[Kernel]]:
-        """The compiled region of a call, and its kernels; outside one, as in a CUDA graph, those that it launched."""
+        """The compiled region of a call, and its kernels; outside one, those that it launched."""
         region = self.regions.get(group.region or "")
-        if region is not None and region.kind is RegionKind.CUDA_GRAPH:
-            region = None
         by_name = self.launched if region is None else {kernel.name: kernel for kernel in region.kernels}
         return region, [by_name[name] for name in group.kernels if name in by_name]
 

@@ -555,11 +555,10 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
-    """Code that was compiled, or captured, and runs as one. Forward and backward are two regions."""
+    """Code that was compiled, and runs as one. Forward and backward are two regions."""
 
     id: str
     """Unique in its trace, and equal in every run of a program: torch's compile id and direction, ``0/1 backward``."""
-    kind: names.RegionKind = names.RegionKind.COMPILED
     function: str = ""
     """Name of the function that was compiled."""
     location: str = ""
@@ -567,7 +566,7 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     called_from: str = ""
     """``path:line`` of the user's line that first ran it, if that was seen."""
     backend: str = ""
-    """``inductor``, ``aot_eager``, ``eager``, or the name of a custom one; empty for a CUDA graph."""
+    """``inductor``, ``aot_eager``, ``eager``, or the name of a custom one."""
     device: str = ""
     """The devices that its code was generated for, in the vocabulary's words, joined by commas."""
     direction: names.Direction = names.Direction.INFERENCE

@@ -7,9 +7,7 @@ cache too), and torch's structured trace, which has the graphs of cached code.
 from __future__ import annotations
 
 import json
-import linecache
 import logging
-import os
 import re
 import sys
 import weakref
@@ -27,16 +25,7 @@ import torch
 from tracer.names import DeterministicMode, Direction, EventKind, RegionOrigin, Subsystem
 from tracer.recording.compiled.hiding import HOOKS
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import (
-    MADE_FOR,
-    Frame,
-    GraphCall,
-    is_torchs_own,
-    is_tracers_own,
-    outwards,
-    stacks_by_line,
-    step_of,
-)
+from tracer.recording.origin.sites import GraphCall, is_torchs_own, step_of
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.storage.known_numbers import Distinct
@@ -58,9 +47,6 @@ _GRAPHS = {
 _DRAWS = re.compile(
     r"\b(?:inductor_seed|aten\.\w*(?:rand|bernoulli|dropout|multinomial|normal|uniform|exponential|geometric|cauchy|poisson))"
 )
-_MOST_NODES = 1000
-#: Runs the graph that is traced, call by call.
-_INTERPRETER = os.path.join("torch", "fx", "interpreter.py")
 #: Most programs that are kept for their lines; the oldest are dropped first.
 _MOST_PROGRAMS = 4096
 
@@ -146,97 +132,6 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
         return tuple(map(torch.device, dict.fromkeys(("cpu", *self.devices))))
 
 
-class TracedCalls:
-    """The program's line behind each call that AOTAutograd traces, for gradients computed inside compiled code.
-
-    AOTAutograd links the calls of a backward graph to their forward, but not those of `torch.func.grad`, `vjp` and
-    `jacrev`. Autograd's numbers link them as they link eager calls: nodes made between two calls belong to the later
-    call, and a call that is traced while a node is evaluated belongs to that node's call. A branch of ``torch.cond`` is
-    traced several times, the first time by these numbers; later calls name the earlier ones. Compiled autograd runs a
-    graph as a program, whose line names the node. The result lies in the call's ``meta``, which graph passes preserve
-    and cache keys ignore. Code from a cache is not traced. ``steps``: those of dynamo's graph, by name.
-    """
-
-    def __init__(self, steps: Mapping[str, GraphCall]) -> None:
-        self._steps = steps
-        self._by_number: dict[int, GraphCall] = {}
-        self._earlier: dict[tuple[int, str], GraphCall] = {}
-        """Steps of calls in graphs that are traced again, by the graph and the call's name."""
-        self._last = seams.next_sequence_number()
-
-    def traced(self, node: Any, frame: FrameType) -> None:
-        """``frame`` added a call to the graph."""
-        current, plain = seams.current_node(), step_of(node)
-        step: GraphCall | None
-        made_for: GraphCall | None = None
-        if current is None:
-            step, made_for = self._of_call(plain, frame)
-        else:
-            has_source = bool(node.meta.get("source_fn_stack"))
-            step = self._by_number.get(current._sequence_nr())
-            # Dynamo keeps a hook as a graph, which runs as a program, and a function's backward as calls with sources.
-            own = () if plain.is_backward else plain.frames if has_source else _frames_of_program(frame)
-            if own:
-                module = step.module if step is not None else None
-                made_for = step = GraphCall(own, module, is_backward=True, is_in_backward=True)
-            elif step is not None and (step.is_backward or has_source):
-                made_for = step = step._replace(is_backward=True)
-            else:
-                for earlier in compile_seams.traced_from(node.meta):
-                    made_for = self._earlier.get(earlier, made_for)
-        if made_for is not None:
-            node.meta[MADE_FOR] = self._earlier[id(node.graph), node.name] = made_for
-        number = seams.next_sequence_number()
-        if step is not None:
-            self._by_number.update(dict.fromkeys(range(max(self._last, number - _MOST_NODES), number), step))
-        self._last = number
-
-    def _of_call(self, step: GraphCall, frame: FrameType) -> tuple[GraphCall, GraphCall | None]:
-        """The step of a call that no node makes, and the same if it is not the one that torch keeps."""
-        asks, step = step.is_backward, step._replace(is_backward=False, forward_unknown=False)
-        if not step.frames:
-            return step, self._of_compiled_autograd(frame)
-        if body := _frames_of_body(frame):
-            step = step._replace(frames=(*step.frames, *body))
-        # The gradient's initial value is asked for: no node computes it, so this is its line.
-        return step, step if asks or body else None
-
-    def _of_compiled_autograd(self, frame: FrameType) -> GraphCall | None:
-        """The step of a call made by the program of compiled autograd; ``None`` for other calls."""
-        program = _program(frame)
-        line = linecache.getline(program.f_code.co_filename, program.f_lineno) if program is not None else ""
-        step = self._steps.get(line.partition("=")[0].partition(":")[0].strip())
-        if step is None:
-            return None
-        origins = (origin.code for origin in step.frames if origin.function == compile_seams.NODE_ORIGIN)
-        node = next(origins, "").partition(compile_seams.NODE_CALL)[0]
-        return GraphCall(step.frames, None, True, bool(node) and "AccumulateGrad" not in line, node)
-
-
-def _program(frame: FrameType) -> FrameType | None:
-    """The innermost frame that runs a graph as a program."""
-    return next((one for one in outwards(frame) if compile_seams.is_generated_program(one.f_code)), None)
-
-
-def _frames_of_program(frame: FrameType) -> tuple[Frame, ...]:
-    """The frames kept with the line of the graph that runs as a program at ``frame``; none of other code."""
-    program = _program(frame)
-    kept = stacks_by_line(program).get(program.f_lineno) if program is not None else None
-    return kept.frames if kept is not None else ()
-
-
-def _frames_of_body(frame: FrameType) -> tuple[Frame, ...]:
-    """The frames of the Python of an op that is traced through; none for other calls."""
-    frames: list[Frame] = []
-    for walked in outwards(frame):
-        path, line = walked.f_code.co_filename, walked.f_lineno
-        if path.endswith(_INTERPRETER):
-            return tuple(reversed(frames))
-        if not (is_torchs_own(path) or is_tracers_own(path) or path.startswith("<")):
-            frames.append(Frame(path, line, walked.f_code.co_name, linecache.getline(path, line).strip()))
-    return ()
-
-
 class CompileLog(logging.Handler):
     """What was compiled between ``start`` and ``stop``; ``events`` takes each graph that Inductor compiles."""
 
@@ -254,8 +149,6 @@ class CompileLog(logging.Handler):
         self._programs: dict[str, CapturedGraph] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
         """By thread: the graphs being compiled, innermost last, each with the ``id`` of its module."""
-        self._tracing: dict[int, tuple[str, TracedCalls]] = {}
-        """By thread: the compilation that AOTAutograd is tracing, or traced last."""
         self._guards: dict[str, tuple[str, str]] = {}
 
     def start(self) -> None:
@@ -266,7 +159,6 @@ class CompileLog(logging.Handler):
     def stop(self) -> None:
         _INDUCTOR.discard(self)
         compile_seams.TRACE_LOG.removeHandler(self)
-        self._tracing.clear()
         self.look_at_choices()
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
@@ -313,18 +205,6 @@ class CompileLog(logging.Handler):
         if len(self._programs) > _MOST_PROGRAMS:
             self._programs.pop(next(iter(self._programs)))
         self.programs.append(program)
-
-    def call_traced(self, call: WatchedCall) -> None:
-        """AOTAutograd put a call into a graph that it traces."""
-        if not compile_seams.traces_for_compiler(call.first):
-            return
-        compile_id, thread = compile_seams.compile_id(), get_ident()
-        entry = self._tracing.get(thread)
-        if entry is None or entry[0] != compile_id:
-            if (program := self._programs.get(compile_id)) is None:
-                return
-            entry = self._tracing[thread] = (compile_id, TracedCalls(program.steps))
-        entry[1].traced(call.result, call.frame)
 
     def compile_begins(self, call: WatchedCall) -> None:
         """Inductor is about to compile one graph, or to load its code from the cache."""
@@ -548,7 +428,6 @@ def _entries() -> list[WatchedFunction]:
         WatchedFunction(
             [(sys.modules.get(compiler), compile_one)], before=CompileLog.compile_begins, after=CompileLog.compile_ended
         ),
-        WatchedFunction([(compile_seams.graph_tracer(), "create_node")], after=CompileLog.call_traced),
         WatchedFunction([(compile_seams.compiled_graph_class(), "post_compile")], before=CompileLog.code_is_ready),
         *(WatchedFunction([(loaded(*writer[:2]), writer[2])], after=CompileLog.kernel_written) for writer in writers),
         WatchedFunction([(sys.modules.get(generator), generate)], around=_unseen),

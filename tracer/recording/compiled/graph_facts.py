@@ -338,7 +338,7 @@ def _form(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, complex, str)) else ...
 
 
-# --- calls that compute with unwritten memory: followed as masks through views and through writes of slices ---
+# --- calls that compute with unwritten memory: followed through views, and no further than a write of a slice ---
 
 # A write at indices may cover any of it, but no more numbers than it writes. Generated code computes with a constant in
 # place of memory that no call wrote at indices (NaN; ``torch/_inductor/ir.py``, ``nop_loader_fn``, 2.13.0).
@@ -348,10 +348,6 @@ _SEES = ops.VIEWS | {"new_empty_strided"}
 _IGNORES = frozenset({Touch.SHAPE_OF_SELF, Touch.SELECTS})
 _COMPUTES = frozenset({"sum", "mean", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
 _PRODUCTS = frozenset({"mm", "bmm"})
-#: Ops that write into a copy, and the views that they write to.
-_SCATTERS = {"slice_scatter": torch.ops.aten.slice.Tensor, "select_scatter": torch.ops.aten.select.int}
-#: Partly written memory of more numbers is not followed.
-_MOST_NUMBERS = 1 << 26
 _NAN = re.compile(r"quiet_NaN\(\)|float\(['\"]nan['\"]\)|\bnan\b")
 _MASKS = ("b8", "u8")
 HANDED_OVER = -1
@@ -363,8 +359,6 @@ class _Memory(NamedTuple):
 
     allocation: int
     """The index of the call that allocated it."""
-    unwritten: torch.Tensor | None
-    """Which of its numbers are; ``None`` if all of them."""
     scattered: int = 0
     """Numbers that calls wrote into it at indices, at most: from the first on code reads it as it is."""
 
@@ -387,12 +381,12 @@ def computes_with_constants(text: str) -> bool:
 
 def unwritten_reads(graph: Graph, handed_over: str = "") -> Iterator[Read]:
     """The calls of the graph that compute with unwritten memory, the input ``handed_over`` among it."""
-    memory = {handed_over: _Memory(HANDED_OVER, None)} if handed_over else {}
+    memory = {handed_over: _Memory(HANDED_OVER)} if handed_over else {}
     for number, node in enumerate(graph.nodes):
         packet = node.op.split(".")[1]
         if node.op.startswith("aten.") and packet not in _SEES and row_of(packet).touches is Touch.ALLOCATES:
             if node.result is not None and all(node.result.shape):
-                memory[node.name] = _Memory(number, None)
+                memory[node.name] = _Memory(number)
             continue
         arguments = flat((*node.args, *node.kwargs.values())) if memory else ()
         read = next((memory[v.name] for v in arguments if isinstance(v, AnnotatedTensor) and v.name in memory), None)
@@ -404,9 +398,8 @@ def unwritten_reads(graph: Graph, handed_over: str = "") -> Iterator[Read]:
                 yield Read(number, base.allocation, may_be_constant=False)
             elif base is not None and (left := _after_write(node, base)) is not None:
                 memory[node.name] = left
-        elif (left := _left_unwritten(node, packet, memory)) is not None:
-            if left.unwritten is None or left.unwritten.any():
-                memory[node.name] = left
+        elif packet in _SEES:
+            memory[node.name] = read
         elif packet in _PRODUCTS or (row_of(packet).beta and _reads_unwritten(node, memory)):
             yield Read(number, read.allocation, may_be_constant=False)
         elif (
@@ -433,11 +426,10 @@ def _after_write(node: Node, base: _Memory) -> _Memory | None:
     """``base`` after a write at indices; ``None`` where that may have covered all that was unwritten."""
     try:
         sizes = _sizes(node.args[0])
-        unwritten = prod(sizes) if base.unwritten is None else int(base.unwritten.sum())
         written = base.scattered + _count_of_indexed(node.args[1], sizes)
     except (IndexError, TypeError, ValueError):  # dynamic sizes, or arguments that are not in the text
         return None
-    return base._replace(scattered=written) if written < unwritten else None
+    return base._replace(scattered=written) if written < prod(sizes) else None
 
 
 def _count_of_indexed(indices: list[Any], sizes: tuple[int, ...]) -> int:
@@ -447,42 +439,6 @@ def _count_of_indexed(indices: list[Any], sizes: tuple[int, ...]) -> int:
         raise ValueError("a mask")
     reached = torch.broadcast_shapes(*map(_sizes, given.values()))
     return int(prod(reached) * prod(size for dim, size in enumerate(sizes) if dim not in given))
-
-
-def _mask(value: Any, held: _Memory | None) -> torch.Tensor:
-    """Which numbers of a value are unwritten. Raises ``ValueError`` for dynamic sizes, and for too many numbers."""
-    sizes = _sizes(value)
-    if prod(sizes) > _MOST_NUMBERS:
-        raise ValueError("too many numbers")
-    if held is None or held.unwritten is None:
-        return torch.full(sizes, held is not None, dtype=torch.bool, device="cpu")
-    return held.unwritten
-
-
-def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Memory | None:
-    """What is unwritten of the result of a view, or of a write of a slice; ``None`` for another op."""
-    view, source = _SCATTERS.get(packet), None
-    if packet not in _SEES and view is None:
-        return None
-    base = node.args[0] if node.args else None
-    held = memory.get(base.name) if isinstance(base, AnnotatedTensor) else None
-    if view is not None and isinstance(node.args[1], AnnotatedTensor):
-        source = memory.get(node.args[1].name)
-    origin = held or source
-    if origin is None or (view is None and (origin.unwritten is None or packet in ("alias", "clone", "detach"))):
-        return origin  # of what is wholly unwritten, any view is too
-    try:
-        with torch.no_grad(), seams.without_modes():
-            mask = _mask(base, held)
-            if view is None:
-                func: Any = compile_seams.overload(node.op)
-                return origin._replace(unwritten=func(mask, *node.args[1:], **node.kwargs))
-            mask = mask.clone()
-            part = view(mask, *node.args[2:], **node.kwargs)
-            part.copy_(torch.tensor(False, device="cpu") if source is None else _mask(node.args[1], source))
-            return origin._replace(unwritten=mask)
-    except Exception:  # dynamic sizes, arguments that are not in the text
-        return origin._replace(unwritten=torch.zeros(1, dtype=torch.bool, device="cpu"))
 
 
 def _sizes(value: Any) -> tuple[int, ...]:

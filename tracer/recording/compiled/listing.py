@@ -89,9 +89,6 @@ _CHOSEN = (KernelLanguage.TEMPLATE, KernelLanguage.EXTERN, KernelLanguage.FALLBA
 _DYNAMO = os.path.join("torch", "_dynamo", "")
 _OPTIMIZERS = os.path.join("torch", "optim", "")
 
-Times = Callable[[RegionRun], int]
-"""Number of executions of a run, including replays of CUDA graphs."""
-
 
 class RegionList:
     """Describes the regions of one recording. Reads each code once, even if the trace is built many times."""
@@ -148,12 +145,12 @@ class RegionList:
                 return calls | {name: calls[whole] for name, whole in parts if whole in calls}
         return {}
 
-    def regions(self, log: CompileLog, runs: Iterable[RegionRun], times: Times) -> tuple[Region, ...]:
+    def regions(self, log: CompileLog, runs: Iterable[RegionRun]) -> tuple[Region, ...]:
         """Every region that ran, and those that were compiled but did not run."""
         ran = sorted(runs, key=lambda run: run.order)
         log.look_at_choices()
         codes = list(dict.fromkeys([*(run.code for run in ran), *(code for code in log.codes if code.text)]))
-        regions = [self._region(code, [run for run in ran if run.code is code], codes, times) for code in codes]
+        regions = [self._region(code, [run for run in ran if run.code is code], codes) for code in codes]
         others = (p for p in log.programs if p.backend != compile_seams.INDUCTOR and not p.reached_inductor)
         regions += map(self._of_backend, others)
         return tuple(regions)
@@ -183,21 +180,22 @@ class RegionList:
 
     def one_execution(self, run: RegionRun) -> tuple[Region, list[CallGroup], Graph | None]:
         """A region that is about to run, the calls of one execution, and its graph if that is known."""
-        region = self._region(run.code, [run], [run.code], lambda run: 1)
-        return region, [group for _, group in self.groups([run], lambda run: 1)], self._inside(run.code).graph
+        once = replace(run, count=1)
+        region = self._region(run.code, [once], [run.code])
+        return region, [group for _, group in self.groups([once])], self._inside(run.code).graph
 
-    def groups(self, runs: Iterable[RegionRun], times: Times) -> Iterator[tuple[int, CallGroup]]:
+    def groups(self, runs: Iterable[RegionRun]) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
-        for run, inside, _, executions in self._readable(runs, times):
+        for run, inside, _ in self._readable(runs):
             forward = self._forward_of(run.code)
             for number, node in enumerate(inside.nodes):
                 group = self._group(run, inside, number, is_repeated=node.name in forward)
-                count = executions * node.times
+                count = run.count * node.times
                 yield run.order, group if count == 1 else replace(group, count=count)
 
-    def unwritten_reads(self, runs: Iterable[RegionRun], times: Times) -> Iterator[UnwrittenRead]:
+    def unwritten_reads(self, runs: Iterable[RegionRun]) -> Iterator[UnwrittenRead]:
         """Reads of unwritten memory in regions. Deterministic mode fills such memory."""
-        for run, inside, graph, executions in self._readable(runs, times):
+        for run, inside, graph in self._readable(runs):
             for (place, memory), reads in run.unwritten.items():
                 origin = memory.counter.origin
                 sites = [spell(site) for site in (origin.site, origin.called_from)]
@@ -212,14 +210,14 @@ class RegionList:
                     continue
                 allocation = self._group(run, inside, read.allocation)
                 origin_of = (allocation.op, allocation.location, allocation.called_from)
-                yield _unwritten(self._group(run, inside, read.number), executions, *origin_of)
+                yield _unwritten(self._group(run, inside, read.number), run.count, *origin_of)
 
-    def _readable(self, runs: Iterable[RegionRun], times: Times) -> Iterator[tuple[RegionRun, Inside, Graph, int]]:
-        """Runs whose graph is known, each with its number of executions."""
+    def _readable(self, runs: Iterable[RegionRun]) -> Iterator[tuple[RegionRun, Inside, Graph]]:
+        """Runs whose graph is known."""
         for run in runs:
-            inside, executions = self._inside(run.code), times(run)
-            if inside.graph is not None and executions:
-                yield run, inside, inside.graph, executions
+            inside = self._inside(run.code)
+            if inside.graph is not None:
+                yield run, inside, inside.graph
 
     # --- groups ---
 
@@ -238,7 +236,6 @@ class RegionList:
             phase=self.phase_of(run, is_repeated, in_optimizer, step.is_backward),
             module=self._module(run, step),
             **placed(location, called_from),
-            node=step.node,
             forward_unknown=step.forward_unknown,
             facts=facts_read,
             given=arguments,
@@ -268,8 +265,7 @@ class RegionList:
         if not outside:
             return run.site, run.called_from if run.site.kind == LIBRARY else NOWHERE, in_optimizer
         if outside[-1].kind == USER:
-            asked = outside[-2] if step.is_in_backward and len(outside) > 1 else NOWHERE
-            return outside[-1], asked, in_optimizer
+            return outside[-1], NOWHERE, in_optimizer
         own = next((site for site in reversed(outside) if site.kind == USER), run.called_from)
         return outside[-1], own, in_optimizer
 
@@ -283,7 +279,7 @@ class RegionList:
 
     # --- regions ---
 
-    def _region(self, code: CompiledCode, runs: list[RegionRun], codes: list[CompiledCode], times: Times) -> Region:
+    def _region(self, code: CompiledCode, runs: list[RegionRun], codes: list[CompiledCode]) -> Region:
         inside = self._inside(code)
         program = code.program
         site = self._function_site(program)
@@ -306,7 +302,7 @@ class RegionList:
             origin=code.origin,
             uses_cuda_graphs=code.uses_cuda_graphs,
             by_compiled_autograd=code.by_compiled_autograd,
-            executions=sum(map(times, runs)),
+            executions=sum(run.count for run in runs),
             recompiles=next((self.name_of(other) for other in recompiled if older), older),
             guard=guard,
             inside=inside_known,

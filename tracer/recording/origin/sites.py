@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -64,8 +64,6 @@ WRAPPER = "__torch_function__"
 
 
 _FRAME = r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$'
-#: In a call's ``meta``: its step as ``recording.compiled.compilations`` found it.
-MADE_FOR = "determinism_tracer_made_for"
 #: A line of the program that torch.fx makes of a graph: ``add: "f32[2]" = x + 1;  x = None``.
 _ASSIGNMENT = r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = "
 _STEP = r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]"
@@ -133,9 +131,6 @@ class GraphCall(NamedTuple):
     """Whether it computes a gradient, in a graph other than a backward."""
     forward_unknown: bool = False
     """Whether this is the line that asked for the gradient, because the line of its forward is not known."""
-    node: str = ""
-    is_in_backward: bool = False
-    """Whether the program's own code makes it in the backward pass."""
 
 
 NO_STEP = GraphCall((), None)
@@ -145,8 +140,6 @@ OF_GRADIENT_CALL = GraphCall((), None, is_backward=True, forward_unknown=True)
 
 def step_of(node: Any) -> GraphCall:
     meta = node.meta
-    if MADE_FOR in meta:
-        return cast("GraphCall", meta[MADE_FOR])
     modules = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
     sources = filter(None, (meta.get("source_fn_stack"), meta.get("fwd_source_fn_stack")))
     targets = (node.target, *(stack[-1][1] for stack in sources))

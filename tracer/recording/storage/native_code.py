@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
-from types import BuiltinFunctionType, CodeType, FrameType, MethodDescriptorType, ModuleType
+from types import CodeType, FrameType, ModuleType
 
 import torch
 
@@ -44,6 +44,8 @@ _OWN_PARTS = tuple(
 )
 _OPS_FILE = os.path.join(_TORCH, "_ops.py")
 _MOST_SITES = 1024
+#: Instructions that name a function, or its module; a local variable may bear any name.
+_NAMES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD")
 _LIBRARIES = "/proc/self/maps"
 
 # --- who asked for memory ---
@@ -57,52 +59,27 @@ def is_written_unseen(frame: FrameType | None) -> bool:
     if frame.f_code.co_filename == _OPS_FILE:
         op = str(frame.f_locals.get("self", ""))
         return not op.startswith(("aten.", "prims.")) or _is_native(bare_name(op))
-    name, is_bare = _called(frame.f_code, frame.f_lasti)
-    if is_bare:
-        function = original_of(frame.f_locals.get(name, frame.f_globals.get(name)))
-        name = function.__name__ if isinstance(function, (BuiltinFunctionType, MethodDescriptorType)) else name
-    return _is_native(name)
+    return not _asks(frame.f_code, frame.f_lineno)
 
 
 @lru_cache(_MOST_SITES)
 def _is_native(name: str) -> bool:
-    """Return whether torch has a function ``name`` that is no way to ask for memory."""
-    asks = "empty" in name or name in ("new", "Tensor") or row_of(name).touches in (Touch.ALLOCATES, Touch.GROWS)
-    return not asks and seams.is_native_function(name)
+    return not _gives(name) and seams.is_native_function(name)
+
+
+def _gives(name: str) -> bool:
+    """Whether torch's function ``name`` is a way to ask for memory."""
+    return "empty" in name or name in ("new", "Tensor") or row_of(name).touches in (Touch.ALLOCATES, Touch.GROWS)
 
 
 @lru_cache(_MOST_SITES)
-def _called(code: CodeType, at: int) -> tuple[str, bool]:
-    """The last name of what instruction ``at`` calls (``add``: an operator, empty: not known); whether it is all."""
-    if not hasattr(code, "co_positions"):
-        return _called_by_stack(code, at), False
-    places = list(code.co_positions())
-    if at < 0 or places[at // 2][2] is None:
-        return "", False
-    here, loaded, is_bare = places[at // 2], "", True
-    for instruction in dis.get_instructions(code):
-        place, kind = places[instruction.offset // 2], instruction.opname
-        if instruction.offset >= at:
-            if "CALL" in kind:
-                return loaded, is_bare
-            return ("add" if kind.startswith(("BINARY", "UNARY", "COMPARE", "INPLACE", "STORE_SUBSCR")) else ""), False
-        if place[0] == here[0] and place[2] == here[2] and place != here and kind.startswith("LOAD"):
-            loaded = instruction.argval if isinstance(instruction.argval, str) else ""
-            is_bare = "ATTR" not in kind and "METHOD" not in kind
-    return "", False
-
-
-def _called_by_stack(code: CodeType, at: int) -> str:
-    """The same in Python 3.10, which has no columns: what was put on the stack before the arguments of the call."""
-    before = [each for each in dis.get_instructions(code) if each.offset <= at]
-    if not before or "CALL" not in before[-1].opname:
-        return "add" if before else ""
-    call = before.pop()
-    missing = int(call.arg or 0) + (call.opname == "CALL_FUNCTION_KW")
-    while before and missing > 0:
-        each = before.pop()
-        missing -= dis.stack_effect(each.opcode, each.arg, jump=False)
-    return str(before[-1].argval) if before and before[-1].opname.startswith("LOAD") else ""
+def _asks(code: CodeType, line: int) -> bool:
+    """Return whether a line asks for memory: it names a function that gives some, or calls none of torch's at all."""
+    places = [range(begin, end) for begin, end, at in code.co_lines() if at == line]
+    inside = [each for each in dis.get_instructions(code) if any(each.offset in place for place in places)]
+    names = {each.argval for each in inside if each.opname.startswith(_NAMES)} - {"torch"}
+    calls = any("CALL" in each.opname for each in inside)
+    return any(map(_gives, names)) or (calls and not any(map(seams.is_native_function, names)))
 
 
 # --- extension modules ---

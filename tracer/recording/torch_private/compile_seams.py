@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import CodeType, FrameType
 from typing import Any
@@ -62,8 +62,6 @@ FALLS_BACK = not seams.KEEPS_COMPILED_CODE and "include_infra_modes" in getattr(
 
 #: Folders of the standard library's threads and pools.
 _THREADING = (os.path.dirname(threading.__file__), os.path.dirname(concurrent.futures.__file__))
-#: How compiled autograd spells a node in place of a line of the program: the function, and what follows the name.
-NODE_ORIGIN, NODE_CALL = "set_node_origin", " (NodeCall "
 #: What Inductor calls what it compiles.
 _HASH = r"c[a-z2-7]{51}"
 
@@ -122,31 +120,6 @@ def compiled_graph_class() -> Any | None:
 def guard_maker() -> Any | None:
     """Makes the guards of a function that dynamo has read; ``None`` if guards need no watch."""
     return loaded("torch._dynamo.guards", "CheckFunctionManager") if GUARDS_SEE_MODES else None
-
-
-def graph_tracer() -> Any | None:
-    """The class whose method adds calls to a traced graph, if AOTAutograd was loaded."""
-    return loaded("torch.fx.proxy", "TracerBase") if "torch._functorch.aot_autograd" in sys.modules else None
-
-
-def traces_for_compiler(tracer: Any) -> bool:
-    """Return whether ``tracer`` traces ops, as AOTAutograd's does, rather than a program."""
-    return isinstance(tracer, loaded("torch.fx.experimental.proxy_tensor", "PythonKeyTracer") or ())
-
-
-def is_generated_program(code: CodeType) -> bool:
-    """Return whether ``code`` is the function that runs a graph as a program."""
-    return code.co_name == "forward" and code.co_filename.startswith("<eval_with_key>")
-
-
-def traced_from(meta: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """The ``id`` of each earlier graph that a call of this ``meta`` comes from, and the call's name there."""
-    sources = list(meta.get("from_node") or ())
-    while sources:
-        source = sources.pop()
-        with suppress(AttributeError, TypeError):  # another release's provenance
-            yield source.graph_id, source.name
-            sources += source.from_node
 
 
 def is_compiling(frame: FrameType | None) -> bool:

@@ -15,7 +15,6 @@ from tracer.names import (
     Phase,
     RegionGap,
     RegionInside,
-    RegionKind,
     RegionOrigin,
     RowOutcome,
     Verdict,
@@ -159,11 +158,7 @@ def compiled(report: Report, reader: Reader) -> Section | None:
     blocks: tuple[said.Block, ...] = said.paragraphs(regions_sentence(report), tone=said.Tone.LEAD)
     blocks += (said.Rows(tuple(regions), anchor="region", left_out=left_out),)
     gaps = some([f"{inside.region.id}: {inside.gap}" for inside in insides if inside.gap], 2, "; ")
-    gist = (
-        f"{regions_sentence(report)}{f' {gaps}' if gaps else ''}"
-        if not any(inside.region.kind is RegionKind.CUDA_GRAPH for inside in insides)
-        else ""
-    )
+    gist = f"{regions_sentence(report)}{f' {gaps}' if gaps else ''}"
     return Section(anchor="compiled", title="Compiled code", blocks=blocks, gist=gist)
 
 
@@ -259,7 +254,7 @@ def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -
 
 def regions_sentence(report: Report) -> str:
     """Return how much was compiled and how much of it was seen; empty if nothing was."""
-    regions = [region for region in report.judgement.trace.regions if region.kind is RegionKind.COMPILED]
+    regions = report.judgement.trace.regions
     if not regions:
         return ""
     with_ops = sum(region.inside in (RegionInside.OPS_AND_KERNELS, RegionInside.OPS) for region in regions)
@@ -271,13 +266,10 @@ def regions_sentence(report: Report) -> str:
 
 
 def _facts(region: Region) -> Iterator[str]:
-    if region.kind is RegionKind.CUDA_GRAPH:
-        yield f"a CUDA graph, replayed {plural(region.executions, 'time')}"
-    else:
-        half = "" if region.direction is Direction.INFERENCE else f"{region.direction}, "
-        yield f"{half}ran {plural(region.executions, 'time')}"
-        by = f" by {region.backend}" if region.backend else ""
-        yield f"compiled{by} for {region.device}" if region.device else f"compiled{by}"
+    half = "" if region.direction is Direction.INFERENCE else f"{region.direction}, "
+    yield f"{half}ran {plural(region.executions, 'time')}"
+    by = f" by {region.backend}" if region.backend else ""
+    yield f"compiled{by} for {region.device}" if region.device else f"compiled{by}"
     if region.tried is not None and region.tried.trials:
         trials = plural(region.tried.trials, "trial")
         varied = region.tried.varied
