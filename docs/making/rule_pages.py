@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tracer.names import Backend, Differs
-from tracer.report.sections.rules import from_to, rows_in_short
+from tracer.report.sections.rules import cases_in_words, from_to
 from tracer.tables.compiled import with_compiled
-from tracer.tables.explaining import Examples, VerdictRow, VersionSpan, load_examples, program, spans
+from tracer.tables.explaining import Examples, VersionSpan, load_examples, program, spans
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.rules import AnsweredRule, LibraryRule, Rule, RuleTable
+from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Rule, RuleTable
 from tracer.tables.setting_rows import CATEGORIES, RESERVED, SettingRow, load_rows
 
 HEADINGS = (
@@ -159,15 +159,14 @@ def _evidence(rule: Rule | SettingRow) -> str:
 
 
 def _history(told: Sequence[VersionSpan], rest: str) -> str:
-    return "\n\n".join(f"### torch {from_to(span)}\n\n{_grid(span.rows, rest)}" for span in told)
+    return "\n\n".join(f"### torch {from_to(span)}\n\n{_grid(span.cases, rest)}" for span in told)
 
 
-def _grid(rows: tuple[VerdictRow, ...], rest: str) -> str:
-    lines = [f"| {rest}s | mode off | warn only | mode on |", "|---|---|---|---|"]
-    for words, row in rows_in_short(rows, rest):
-        *others, on = map(str, row.verdicts)
-        on = f"{on}, through `{row.route}`" if row.route else on
-        cells = [_escaped(words).replace("\n", "<br>"), *others, on]
+def _grid(cases: Sequence[Case], rest: str) -> str:
+    lines = [f"| {rest}s: the first that fits decides | verdict |", "|---|---|"]
+    for case in cases:
+        words = "<br>".join(map(_escaped, cases_in_words(case, rest, is_first=case is cases[0])))
+        cells = [words, f"{case.verdict}, through `{case.route}`" if case.route else str(case.verdict)]
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tables.samples import HEAD, keys_of, parse_table, rule_text, table
 from tracer.errors import TargetError, UsageError
-from tracer.names import Backend, DeterministicMode, Verdict
+from tracer.names import Backend, Verdict
 from tracer.tables.conditions import BoundRule, wanted_values
 from tracer.tables.explaining import explain, find_rules, spans, spelled
 from tracer.tables.loading import load_tables
@@ -138,7 +138,7 @@ def test_defaults_leave_out_calls_that_only_other_settings_make() -> None:
     (rule,) = table(rule_text(timed, plain)).rule
     (span,) = spans(rule, ">=1.11,<=2.15")
     assert span.as_is == (Verdict.DETERMINISTIC,)
-    assert len(span.rows) == 2
+    assert len(span.cases) == 2
 
 
 @pytest.mark.parametrize(
@@ -156,24 +156,22 @@ def test_a_condition_reads_as_words(key: str, values: set[str], words: str) -> N
 
 
 @pytest.mark.parametrize(("holder", "rule"), RULES)
-def test_rows_say_what_the_cases_say_of_every_call(holder: RuleTable, rule: Rule) -> None:
+def test_the_first_case_that_fits_says_what_is_decided_of_every_call(holder: RuleTable, rule: Rule) -> None:
     """For one value of each key for each way in which the cases tell its values apart."""
-    keys = [key for key in keys_of(rule) if not key.endswith("deterministic_mode")]
+    keys = list(keys_of(rule))
     choices = [
         {tuple(value in wanted_values(case, key) for case in rule.case): value for value in DOMAINS[key]}.values()
         for key in keys
     ]
     oldest, *_, newest = reviewed_releases(holder.reviewed)
     first, *_, last = (*spans(rule, holder.reviewed),) * 2
-    for version, rows in ((oldest, first.rows), (newest, last.rows)):
+    for version, cases in ((oldest, first.cases), (newest, last.cases)):
         for values in list(product(*choices))[:300]:
             call = dict(zip(keys, values, strict=True))
-            (row,) = [row for row in rows if all(call[key] in wanted for key, wanted in row.when.items())]
-            for mode, verdict in zip(DeterministicMode, row.verdicts, strict=True):
-                settings = {key: value for key, value in call.items() if key in SETTINGS}
-                bound = BoundRule(rule, release(version), {**settings, "deterministic_mode": str(mode)})
-                facts = {key: value for key, value in call.items() if key not in SETTINGS}
-                assert bound.decide(facts).verdict is verdict
+            case = next(case for case in cases if all(call[key] in wanted_values(case, key) for key in case.when))
+            settings = {key: value for key, value in call.items() if key in SETTINGS}
+            facts = {key: value for key, value in call.items() if key not in SETTINGS}
+            assert BoundRule(rule, release(version), settings).decide(facts).verdict is case.verdict
 
 
 def test_a_table_of_two_rules_for_one_api_gives_both() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from tracer.errors import UsageError
-from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, DeterministicMode, Settings, Verdict
-from tracer.tables.conditions import Conditions, disjoint, wanted_values, with_forward
-from tracer.tables.rules import DOMAINS, SCHEMA, AnsweredRule, Case, Cased, Rule, RuleTable, check_ops, load
+from tracer.facts.fact import Value
+from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, Settings, Verdict
+from tracer.tables.conditions import disjoint, in_deterministic_mode, may_hold, pieces, wanted_values, with_forward
+from tracer.tables.rules import SCHEMA, AnsweredRule, Case, Cased, Rule, RuleTable, check_ops, load
 from tracer.tables.setting_rows import EnvironmentTable, SettingRow, load_rows
-from tracer.tables.settings import FORWARD, MODE, settings_of
+from tracer.tables.settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
 from tracer.tables.versions import RELEASES, named_release, placed, reviewed_releases, speaks_of
 from tracer.trace.records import Environment
@@ -27,35 +27,17 @@ from tracer.trace.records import Environment
 _DEFAULTS = with_forward(settings_of(Environment(python="", platform="", torch=""), Settings.DEFAULT))
 
 
-class VerdictRow(NamedTuple):
-    """A set of calls that have the same verdicts, in each state of deterministic mode."""
-
-    when: Conditions
-    """Facts and settings, joined by AND; the values of each by OR. Empty for every call."""
-    verdicts: tuple[Verdict, Verdict, Verdict]
-    """With the mode off, in ``warn_only``, and on."""
-    notes: tuple[str, ...] = ()
-    """The cases' additions to the rule's ``why``."""
-    route: str = ""
-    """The replacement of the op in deterministic mode, if any; see ``Case.route``."""
-
-
 class VersionSpan(NamedTuple):
     """Adjacent versions for which a rule says the same."""
 
     first: str
     last: str
-    rows: tuple[VerdictRow, ...]
-
-    @property
-    def as_is(self) -> tuple[Verdict, ...]:
-        """The verdicts that a call can have under torch's default settings, worst first."""
-        return _at_defaults(self.rows, 0)
-
-    @property
-    def in_mode(self) -> tuple[Verdict, ...]:
-        """The same with deterministic mode on and all other settings at torch's defaults."""
-        return _at_defaults(self.rows, 2)
+    cases: tuple[Case, ...]
+    """Those that a call can come to, in their order: the first that matches decides."""
+    as_is: tuple[Verdict, ...]
+    """The verdicts that a call can have under torch's default settings, worst first."""
+    in_mode: tuple[Verdict, ...]
+    """The same with deterministic mode on and all other settings at torch's defaults."""
 
 
 class Explanation(NamedTuple):
@@ -113,36 +95,27 @@ def explain(
 def spans(rule: Cased, reviewed: str) -> tuple[VersionSpan, ...]:
     """The rule's history: adjacent versions with the same answers merged, oldest first."""
     history: list[VersionSpan] = []
-    before: list[Case] = []
     for version in reviewed_releases(reviewed):
-        live = [case for case in rule.case if speaks_of(case.torch, version)]
-        if history and (live == before or _answers(history[-1].rows) == _answers(_rows(live))):
+        reached = {id(case) for case, _ in pieces(rule.case, version)}
+        cases = tuple(case for case in rule.case if id(case) in reached)
+        if history and _answers(history[-1].cases) == _answers(cases):
             history[-1] = history[-1]._replace(last=version)
         else:
-            history.append(VersionSpan(version, version, _rows(live)))
-        before = live
+            verdicts = (_verdicts(cases, settings) for settings in (_DEFAULTS, in_deterministic_mode(_DEFAULTS)))
+            history.append(VersionSpan(version, version, cases, *verdicts))
     return tuple(history)
 
 
-def _rows(live: list[Case]) -> tuple[VerdictRow, ...]:
-    """Intersections of the cases for each state of the mode; equal rows are merged.
+def _answers(cases: Iterable[Case]) -> list[tuple[object, ...]]:
+    return [(case.when, case.verdict, case.route) for case in cases]
 
-    The forward of a backward call is taken to have run in the same state.
-    """
-    modes = (MODE, FORWARD + MODE)
-    asked = [(case, {key: wanted_values(case, key) for key in case.when if key not in modes}) for case in live]
-    offs, warns, ons = (
-        [*disjoint((case, when) for case, when in asked if all(mode in wanted_values(case, key) for key in modes))]
-        for mode in map(str, DeterministicMode)
-    )
-    rows: list[VerdictRow] = []
-    for (off, when_off), (warn, when_warn) in product(offs, warns):
-        met = _meet(when_off, when_warn)
-        for on, when_on in ons if met is not None else ():
-            if (when := _meet(met or {}, when_on)) is not None:
-                notes = tuple(dict.fromkeys(case.why for case in (off, warn, on) if case.why))
-                rows.append(VerdictRow(when, (off.verdict, warn.verdict, on.verdict), notes, on.route))
-    return tuple(_joined(rows))
+
+def _verdicts(cases: Iterable[Case], settings: Mapping[str, Value]) -> tuple[Verdict, ...]:
+    """The verdicts that calls can come to under ``settings``, worst first."""
+    live = (case for case in cases if may_hold(case, settings))
+    asked = ((case, {key: wanted_values(case, key) for key in case.when if key not in settings}) for case in live)
+    reached = {case.verdict for case, _ in disjoint(asked)}
+    return tuple(verdict for verdict in SEVERITY if verdict in reached)
 
 
 def _explanation(
@@ -161,48 +134,6 @@ def _explanation(
         holding = (span for span in history if RELEASES.index(span.first) <= at <= RELEASES.index(span.last))
         explained.append((rule, next(holding, None)))
     return Explanation(table.backend, version, place, table, tuple(explained), becomes, its_own)
-
-
-def _answers(rows: tuple[VerdictRow, ...]) -> list[tuple[Conditions, tuple[Verdict, ...]]]:
-    return [(row.when, row.verdicts) for row in rows]
-
-
-def _at_defaults(rows: tuple[VerdictRow, ...], column: int) -> tuple[Verdict, ...]:
-    defaults = (row for row in rows if all(_DEFAULTS[key] in row.when[key] for key in row.when if key in _DEFAULTS))
-    verdicts = {row.verdicts[column] for row in defaults}
-    return tuple(verdict for verdict in SEVERITY if verdict in verdicts)
-
-
-def _meet(first: Conditions, second: Conditions) -> Conditions | None:
-    """The intersection of both conditions; ``None`` if it is empty."""
-    met = {**first, **{key: first.get(key, values) & values for key, values in second.items()}}
-    return met if all(met.values()) else None
-
-
-def _joined(rows: list[VerdictRow]) -> list[VerdictRow]:
-    """Rows with equal verdicts that differ in one condition, merged."""
-    rows = list(rows)
-    while pair := next(_neighbours(rows), None):
-        first, second, key = pair
-        values = rows[first].when[key] | rows[second].when[key]
-        when = {**rows[first].when, key: values}
-        if len(values) == len(DOMAINS[key]):
-            del when[key]
-        notes = tuple(dict.fromkeys((*rows[first].notes, *rows[second].notes)))
-        rows[first] = rows[first]._replace(when=when, notes=notes)
-        del rows[second]
-    return rows
-
-
-def _neighbours(rows: list[VerdictRow]) -> Iterator[tuple[int, int, str]]:
-    for first, row in enumerate(rows):
-        for second in range(first + 1, len(rows)):
-            below = rows[second]
-            if (row.verdicts, row.route) != (below.verdicts, below.route) or row.when.keys() != below.when.keys():
-                continue
-            differing = [key for key, values in row.when.items() if below.when[key] != values]
-            if len(differing) == 1:
-                yield first, second, differing[0]
 
 
 #: Abbreviations that people type or documents use.

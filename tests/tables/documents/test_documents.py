@@ -24,15 +24,14 @@ from tests.tables.documents.notes import CUDNN_NOTE, NOTES
 from tests.tables.documents.torch_pages import CURRENT, EARLY
 from tracer import Trace, judge
 from tracer.facts.fact import Value
-from tracer.names import SEVERITY, Backend, Settings
-from tracer.tables.conditions import BoundRule, with_forward
-from tracer.tables.explaining import VerdictRow as Said
-from tracer.tables.explaining import find_rules, spans
+from tracer.names import SEVERITY, Backend, Settings, Verdict
+from tracer.tables.conditions import BoundRule, disjoint, in_deterministic_mode, wanted_values, with_forward
+from tracer.tables.explaining import find_rules
 from tracer.tables.loading import load_tables
 from tracer.tables.rules import FORWARD_FACTS, UNNOTED, Rule
 from tracer.tables.setting_rows import SettingRow, load_rows
 from tracer.tables.settings import settings_of
-from tracer.tables.versions import placed, release, reviewed_releases
+from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = (ASCEND, EARLY, NOTES, CUDNN_NOTE, CURRENT)
@@ -102,15 +101,15 @@ TRUTHS = frozenset({"bool"})
 GENERAL = ("shape.is_scalar", "attention.may_fuse")
 
 
-_said: dict[tuple[int, str], tuple[Rule, tuple[Said, ...]]] = {}
-
-
-def said_by(rule: Rule, version: str) -> tuple[Said, ...]:
-    """What the rule says for one release, worked out once for the many statements that speak of it."""
-    known = _said.get((id(rule), version))
-    if known is None:
-        known = _said[id(rule), version] = rule, spans(rule, f">={version},<={version}")[0].rows
-    return known[1]
+def said_by(rule: Rule, version: str, known: Mapping[str, Value]) -> set[Verdict]:
+    """The verdicts that calls can come to of which so much is ``known``, but for those on truth values alone."""
+    live = (
+        (case, {key: wanted_values(case, key) for key in case.when if key not in known})
+        for case in rule.case
+        if speaks_of(case.torch, version)
+        and all(known[key] in wanted_values(case, key) for key in case.when if key in known)
+    )
+    return {case.verdict for case, when in disjoint(live) if when.get("dtype") != TRUTHS}
 
 
 def holds(check: Check, version: str) -> None:
@@ -134,14 +133,9 @@ def holds(check: Check, version: str) -> None:
             assert (table.deny_list, check.off, check.on) == (True, (D,), D), where
             continue
         assert check.rule in (rule.id, check.backend), where
-        rows = [
-            row
-            for row in said_by(rule, version)
-            if all(known[key] in values for key, values in row.when.items() if key in known)
-            and row.when.get("dtype") != TRUTHS
-        ]
-        assert min((row.verdicts[0] for row in rows), key=SEVERITY.index) in check.off, where
-        assert {row.verdicts[2] for row in rows} == {check.on}, where
+        off = said_by(rule, version, with_forward({**known, "deterministic_mode": "off"}))
+        assert min(off, key=SEVERITY.index) in check.off, where
+        assert said_by(rule, version, in_deterministic_mode(known)) == {check.on}, where
 
 
 @cache

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from itertools import compress, pairwise
+from itertools import pairwise
 
 from tracer.names import About, Backend, Differs, EvidenceKind, UnknownReason, Verdict
 from tracer.plain import one_line
 from tracer.report import blocks as said
 from tracer.report.blocks import Block, Row, Rows, Words, first, quiet
 from tracer.report.words import ABOUT, VERDICTS, plural
+from tracer.tables.conditions import wanted_values
 from tracer.tables.explaining import (
     NO_EXAMPLES,
     Example,
     Examples,
     Explanation,
-    VerdictRow,
     VersionSpan,
     program,
     spans,
 )
-from tracer.tables.rules import GRADES, AnsweredRule, Rule, RuleTable, in_words, strongest
+from tracer.tables.rules import GRADES, AnsweredRule, Case, Rule, RuleTable, in_words, strongest
 from tracer.tables.setting_rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.translation import STAYS
 from tracer.tables.versions import reviewed_in_words, reviewed_releases, speaks_of
@@ -52,7 +51,7 @@ def rule_blocks(rule: Rule, table: RuleTable, examples: Examples = NO_EXAMPLES) 
     yield from _names(rule)
     for span in spans(rule, table.reviewed_for(rule)):
         yield said.Paragraph(f"torch {from_to(span)}", said.Tone.STRONG)
-        yield _conditions(span.rows)
+        yield _conditions(span.cases)
     yield from _words(rule)
     if (example := examples.of(rule)) is not None:
         yield said.Paragraph(_label(example))
@@ -137,9 +136,9 @@ def _rule_now(rule: Rule, span: VersionSpan, table: RuleTable) -> Iterator[Block
     yield from _names(rule, _OPS_SHOWN)
     for label, verdicts in (("By default", span.as_is), ("Under deterministic mode", span.in_mode)):
         yield said.Paragraph((f"{label}: ", _or(verdicts), ", by call" if len(verdicts) > 1 else ""))
-    if len(span.rows) > 1 or any(row.route for row in span.rows):
-        yield _conditions(span.rows)
-    yield from _words(rule, [note for row in span.rows for note in row.notes])
+    if len(span.cases) > 1 or any(case.route for case in span.cases):
+        yield _conditions(span.cases)
+    yield from _words(rule, [case.why for case in span.cases if case.why])
     yield said.Paragraph(f"Versions: {_history(rule, table)}")
 
 
@@ -165,38 +164,23 @@ def _words(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[Block
     yield from (said.Paragraph(f"Evidence, {evidence.kind}: {evidence.ref}") for evidence in rule.evidence)
 
 
-def _conditions(rows: tuple[VerdictRow, ...], heading: str = "Calls", rest: str = "call") -> Block:
+def _conditions(cases: Sequence[Case], heading: str = "Calls", rest: str = "call") -> Block:
     """Verdicts by call."""
-    cells = tuple((_lines(*words.split("\n")), _by_mode(row)) for words, row in rows_in_short(rows, rest))
-    return said.Table(said.columns(heading, "Deterministic mode"), cells, is_grid=True)
+    lines = ((case, *cases_in_words(case, rest, is_first=case is cases[0])) for case in cases)
+    rows = tuple(
+        (
+            (line, *(said.Soft(further, is_faint=False) for further in more)),
+            (said.Badge(case.verdict), said.Soft(f"through {case.route}" if case.route else "", is_faint=False)),
+        )
+        for case, line, *more in lines
+    )
+    return said.Table(said.columns(f"{heading}: the first that fits decides", "Verdict"), rows, is_grid=True)
 
 
-def _lines(line: Words, *lines: Words) -> Words:
-    return (line, *(said.Soft(further, is_faint=False) for further in lines))
-
-
-def _by_mode(row: VerdictRow) -> Words:
-    """A line for each state of the mode, or for several that agree."""
-    lines: list[Words] = []
-    verdicts = dict.fromkeys(row.verdicts)
-    for verdict in verdicts:
-        modes = compress(("off", "warn_only", "on"), (in_mode is verdict for in_mode in row.verdicts))
-        lines.append((f"{'any' if len(verdicts) == 1 else ', '.join(modes)}: ", said.Badge(verdict)))
-    return _lines(*lines, *([f"through {row.route}"] if row.route else []))
-
-
-def rows_in_short(rows: tuple[VerdictRow, ...], rest: str) -> list[tuple[str, VerdictRow]]:
-    """Rows with their conditions in words; the answer that most rows give stands last, for every other ``rest``."""
-    answer, times = Counter((row.verdicts, row.route) for row in rows).most_common(1)[0]
-    if times < 2:
-        return [(_when(row, rest), row) for row in rows]
-    short = [(_when(row, rest), row) for row in rows if (row.verdicts, row.route) != answer]
-    others = next(row for row in rows if (row.verdicts, row.route) == answer)
-    return [*short, (f"any other {rest}" if short else f"any {rest}", others)]
-
-
-def _when(row: VerdictRow, rest: str) -> str:
-    return "\n".join(in_words(key, values) for key, values in row.when.items()) or f"any {rest}"
+def cases_in_words(case: Case, rest: str, *, is_first: bool) -> list[str]:
+    """The conditions of a case, a line each; what is left for one without any is ``any other call``."""
+    whole = f"any {rest}" if is_first else f"any other {rest}"
+    return [in_words(key, wanted_values(case, key)) for key in case.when] or [whole]
 
 
 def _or(verdicts: tuple[Verdict, ...]) -> Words:
@@ -265,7 +249,7 @@ def row_blocks(row: SettingRow, table: EnvironmentTable, version: str = "") -> I
         if version and not (speaks_of(f">={span.first}", version) and speaks_of(f"<={span.last}", version)):
             continue
         yield said.Paragraph(f"torch {from_to(span)}", said.Tone.STRONG)
-        yield _conditions(span.rows, heading="Where", rest="case")
+        yield _conditions(span.cases, heading="Where", rest="case")
     yield from _words(row)
 
 
