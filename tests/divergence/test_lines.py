@@ -138,9 +138,14 @@ GENERATORS = {
     ),
     "NumPy's": ("g = [numpy.random.default_rng][0]()\nx = g.random()\n", ("g", "own-generator")),
     "returned": ("def made(f):\n    return f()\ng = made(random.Random)\nx = g.random()\n", (RESULT, "own-generator")),
+    "one that no line gave a name": (
+        "class C: pass\nc = C()\nc.c = C()\nc.c.c = C()\nc.c.c.c = C()\n"
+        "c.c.c.c.r = random.Random()\nx = c.c.c.c.r.random()\n",
+        ("x", "own-generator-draw"),
+    ),
     "one that was there": (
         "g = random.Random(0)\ng.seed(os.read(os.open('/dev/urandom', os.O_RDONLY), 4))\nx = g.random()\n",
-        ("g", ""),
+        ("g", "seed-from-machine"),
     ),
 }
 
@@ -1118,6 +1123,13 @@ def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(
     [
         ("time.time", "clock"),
         ("random.Random", "own-generator"),
+        ("random.Random.shuffle", "own-generator-draw"),
+        ("numpy.random._generator.Generator.normal", "own-generator-draw"),
+        ("numpy.random.mtrand.RandomState.seed", "seed-from-machine"),
+        ("random.SystemRandom", "own-generator"),
+        ("random.SystemRandom.random", "entropy"),
+        ("socket.create_server", "port"),
+        ("socket.socket.recv", "network"),
         ("os.listdir", "listing"),
         ("builtins.set", "set-order"),
         ("gymnasium.core.Env.reset", "environment-reset"),

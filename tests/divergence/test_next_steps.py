@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace as replace_fields
 
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement, report
 from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.lines import LineKind, LineSource
 from tracer.divergence.model import CallPlace, EndState, Seed
-from tracer.divergence.repeated import Held, next_steps
+from tracer.divergence.repeated import Held, HeldLine, next_steps, remedy_of
 from tracer.findings import PlannedChange
 from tracer.names import Phase
 from tracer.plan import make_plan
+from tracer.report.blocks import PAGE, Rows
 from tracer.report.compared import plan_after, repeated_json
+from tracer.report.sections.root_lines import root_line_blocks
 from tracer.trace.values import ValueKind
 
 CALM = re.compile("no risk found|nothing asks for a change|asks for a change|whatever was found repeats", re.I)
@@ -108,3 +113,73 @@ def test_the_order_of_what_hangs_together_stays() -> None:
     assert change.roots == (1,)
     assert change.needs[0].changes == (edit.number,)
     assert isinstance(msgspec.convert(msgspec.to_builtins(change), PlannedChange), PlannedChange)
+
+
+def line(at: int, source: str = "clock", **fields: Any) -> LineSource:
+    return LineSource(location=f"train.py:{at}", source=source, reaches=True, **fields)
+
+
+def proven(*lines: int, agrees: bool = True) -> HeldLine:
+    return HeldLine(lines=tuple(f"train.py:{at}" for at in lines), agrees=agrees, runs=1)
+
+
+@pytest.mark.parametrize("cause", RootCause)
+def test_what_follows_from_a_proven_line_needs_no_second_step(cause: RootCause) -> None:
+    runs = repeated(divergence(root(41, cause)), sources=(line(8),), held_lines=(proven(8),))
+    first, *rest = next_steps(runs)
+    assert (first.where, "clock" in first.title) == ("train.py:8", True)
+    assert bool(rest) != cause.is_from_lines, "a kernel does not follow from a line"
+    unproven = replace_fields(runs, held_lines=(proven(8, agrees=False),))
+    assert len(next_steps(unproven)) == 2
+
+
+def test_what_runs_leave_has_no_step_beside_the_proven_line_that_makes_it_differ() -> None:
+    ends = (EndState(kind=ValueKind.FILE, name="out.csv"),)
+    (step,) = next_steps(repeated(divergence(ends=ends), sources=(line(8),), held_lines=(proven(8),)))
+    assert step.where == "train.py:8"
+
+
+def test_lines_that_are_proven_together_have_a_step_for_each_kind() -> None:
+    sources = (line(8), line(9, "entropy"), line(10), line(11, ""), line(12, "file"))
+    steps = next_steps(repeated(divergence(root()), sources=sources, held_lines=(proven(8, 9, 10, 11),)))
+    assert [step.where for step in steps if step.where != "train.py:41"] == ["train.py:8", "train.py:9"]
+
+
+def test_a_draw_that_the_plan_seeds_has_one_step() -> None:
+    drawn = root(41, RootCause.DRAW, op="aten.rand.default", location="train.py:41", name="cpu")
+    judged = judgement(finding("cpu-rng", op="aten.rand.default", location="train.py:41"))
+    source = line(41, "draw-torch", kind=LineKind.DRAW, generator="torch")
+    (step,) = next_steps(repeated(divergence(drawn), sources=(source,)), make_plan(judged), judged.findings)
+    assert step.closes == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (line(8, "", may_call=("builtins.int", "datasets.Dataset.shuffle")), "`datasets.Dataset.shuffle` gives"),
+        (line(8, "", may_call=("decides",), kind=LineKind.BRANCH), "it decides by"),
+        (line(8, "", may_call=("?.get",)), "it gives"),
+        (line(8, "clock"), "from the clock"),
+    ],
+)
+def test_a_line_of_whatever_kind_says_what_to_do(source: LineSource, words: str) -> None:
+    assert words in remedy_of(source)
+    (shown,) = [block for block in root_line_blocks((source,), PAGE) if isinstance(block, Rows)]
+    assert remedy_of(source) in str(shown)
+
+
+def test_what_may_take_what_a_proven_line_gives_is_listed_as_no_line_of_its_own() -> None:
+    first = line(8, path=("train.py:9", "train.py:41"))
+    takes = line(9, "", is_blind=True)
+    reads = line(10, "", is_blind=True, opaque="`job` (train.py:8)")
+    other = line(11, "", is_blind=True)
+
+    def listed(*held: HeldLine) -> int:
+        (rows,) = [
+            block
+            for block in root_line_blocks((first, takes, reads, other), PAGE, held=held)
+            if isinstance(block, Rows)
+        ]
+        return len(rows.rows)
+
+    assert (listed(), listed(proven(8, agrees=False)), listed(proven(8))) == (4, 4, 2)

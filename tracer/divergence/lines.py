@@ -62,6 +62,8 @@ _SHORT = 5
 OWN = "g"
 #: The row of the clock in the table of sources.
 CLOCK = "clock"
+#: The rows of what makes a generator, and of what draws from one that was made.
+_MAKES, _DRAWS = "own-generator", "own-generator-draw"
 #: The row of what asks how far others are.
 _POLL = "done-by-then"
 #: Microseconds by which the time of a file may be early.
@@ -363,8 +365,8 @@ class _Comparison:
         """Roots that read something that is not seen whole."""
         self.in_threads: set[LineRoot] = set()
         """Those that another thread than the first executes."""
-        self.generators: set[LineRoot] = set()
-        """Those that give a generator which was not there before."""
+        self.generators: dict[LineRoot, str] = {}
+        """Those that give a generator which was not there before, and their rows in the table of sources."""
         self.timed: dict[LineRoot, str] = {}
         """Lines that decide by the clock, and their rows in the table of sources."""
         self.takers: set[LineRoot] = set()
@@ -493,7 +495,9 @@ class _Comparison:
         if IMPORTS in text.calls:
             own = (root for root in self.imports if root.location == f"{frame.code.file}:{line}")
             self.imported |= {name: root for root in own for name in text.stores}
-        made = {name for name in row.changed if name not in frame.state and row.changed[name].startswith(OWN)}
+        new = [name for name in row.changed if row.changed[name].startswith(OWN) and name not in frame.state]
+        begins = tuple(f"{path}." for path in (RETURNED, *text.stores))
+        made = {name: f"{name.removeprefix(GLOBAL)}.".startswith(begins) for name in new}
         frame.state.update(_values(row.changed))
         pair.state.update(_values(other.changed))
         frame.last = line
@@ -528,7 +532,8 @@ class _Comparison:
                 at = self._storing(frame, row, rest) if row.is_sampled else self._line_in(frame, line, text)
                 named = [name for name in rest if is_named(name, text)] or rest  # others hold the same object
                 root = self._root(LineKind.LINE, frame, at, frame, *named, unseen=unseen)
-                self.generators |= root if not made.isdisjoint(rest) else _NOTHING
+                if are_stored := [made[name] for name in rest if name in made]:
+                    self.generators |= dict.fromkeys(root, _MAKES if any(are_stored) else _DRAWS)
                 self.handed |= root if all(self._is_alike(frame, row.line, name) for name in rest) else _NOTHING
                 found |= root
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
@@ -1036,7 +1041,7 @@ class _Comparison:
         row = source_of(calls, root.generator)
         if root in self.orders:
             return source_by_id("shared-by-threads")
-        return source_by_id("own-generator") if row is None and root in self.generators else row
+        return source_by_id(self.generators.get(root, "")) if row is None else row
 
     def _calls_of(self, root: LineRoot) -> tuple[str, ...]:
         """What the statement of a root may call."""

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.lines import LineSource
+from tracer.divergence.lines import LineKind, LineSource
 from tracer.divergence.model import Divergence, EndState, Family, Root
 from tracer.findings import Finding, PlannedChange
 from tracer.names import About, ChildState, StartedBy
@@ -194,6 +194,11 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return next((held for held in self.held if held.is_cause), None)
 
     @property
+    def proven_lines(self) -> tuple[str, ...]:
+        """The lines that explain why the runs diverge, as given one run's values there another agrees with it."""
+        return next((held.lines for held in self.held_lines if held.agrees), ())
+
+    @property
     def partial(self) -> str:
         """The reason why a recording is incomplete or a run missing; empty if all are whole, or stopped on purpose."""
         if self.ended_by:
@@ -323,6 +328,8 @@ def next_steps(
     unmade = [change for change in plan if not (change.sets and change.sets.items() <= repeated.sets.items())]
     for number, root in enumerate(repeated.numbered, 1):
         closing = (change for change in unmade if any(_speaks_of(findings[at], root) for at in change.findings))
+        if repeated.proven_lines and root.cause.is_from_lines:
+            continue  # it follows from the line
         if (change := next(closing, None)) is not None:
             spoken.setdefault(change.number, []).append(number)
         else:
@@ -331,7 +338,7 @@ def next_steps(
     # What hangs on another change keeps its place behind it.
     leading = [change for change in told if change.roots and not change.needs]
     ordered = [
-        *_lines(repeated),
+        *_lines(repeated, is_spoken=any(1 in change.roots for change in leading)),
         *_held(repeated),
         *leading,
         *(
@@ -360,20 +367,41 @@ def _speaks_of(finding: Finding, root: Root) -> bool:
     return root.cause in _OF_TABLES and at == (root.op, root.phase, root.location)
 
 
-def _lines(repeated: Repeated) -> Iterator[PlannedChange]:
-    """Yield the change of the first line at which the runs begin to differ."""
-    source = next((source for source in repeated.sources if source.reaches), None)
-    if source is None:
-        return
+def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
+    """Yield the change of the first line at which the runs begin to differ, and of those that were proven with it.
+
+    ``is_spoken``: a change of the plan is for the first root, and seeds the generator that such a line draws from.
+    """
+    told: list[str] = []
+    for source in (source for source in repeated.sources if source.reaches):
+        row = source_by_id(source.source)
+        if told and (row is None or row.id in told or source.location not in repeated.proven_lines):
+            continue
+        told.append("" if row is None else row.id)
+        if is_spoken and source.kind is LineKind.DRAW:
+            continue
+        title = (
+            "Change the line at which the runs begin to differ" if row is None else f"Change the line that {row.name}"
+        )
+        yield PlannedChange(
+            number=0,
+            title=title,
+            remedy=remedy_of(source),
+            where=f"{source.location} (called from {source.called_from})" if source.called_from else source.location,
+            roots=tuple(range(1, len(repeated.numbered) + 1)),
+        )
+
+
+def remedy_of(source: LineSource) -> str:
+    """What to change at a line, as a sentence: that of its kind, or what can be said of any."""
     row = source_by_id(source.source)
-    remedy = "make what it gives the same in every run" if row is None else row.remedy
-    yield PlannedChange(
-        number=0,
-        title=f"Change the line at which the runs begin to differ{f': it {row.name}' if row is not None else ''}",
-        remedy=f"{remedy[:1].upper()}{remedy[1:]}.",
-        where=f"{source.location} (called from {source.called_from})" if source.called_from else source.location,
-        roots=tuple(range(1, len(repeated.numbered) + 1)),
+    calls = [f"`{call}`" for call in source.may_call if "." in call and not call.startswith(("builtins.", "?."))][:2]
+    gives = (
+        f"{' or '.join(calls)} gives" if calls else "it decides by" if source.kind is LineKind.BRANCH else "it gives"
     )
+    remedy = f"make what {gives} the same in every run: seed it, sort it, or give it a fixed value"
+    remedy = remedy if row is None else row.remedy
+    return f"{remedy[:1].upper()}{remedy[1:]}."
 
 
 def _held(repeated: Repeated) -> Iterator[PlannedChange]:
@@ -424,7 +452,8 @@ def _step(root: Root) -> tuple[str, str, str]:
 def _left(repeated: Repeated) -> Iterator[PlannedChange]:
     """Yield changes where all calls agree, the runs leave other results, and nothing that was held explains it."""
     cause = repeated.cause
-    if repeated.numbered or not repeated.ends or (cause is not None and cause.is_certain):
+    is_explained = repeated.proven_lines or (cause is not None and cause.is_certain)
+    if repeated.numbered or not repeated.ends or is_explained:
         return
     end = repeated.ends[0]
     of_training = end.kind not in (ValueKind.FILE, ValueKind.OUTPUT)

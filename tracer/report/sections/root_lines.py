@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from tracer.divergence.lines import LineKind, LineSource
 from tracer.divergence.model import Root
-from tracer.divergence.repeated import HeldLine, Repeated
+from tracer.divergence.repeated import HeldLine, Repeated, remedy_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, first
 from tracer.report.words import joined, plural
@@ -97,6 +97,11 @@ def root_line_blocks(
     ``texts`` has their lines' own, ``held`` what holding them showed.
     """
     reaching = [source for source in sources if source.reaches]
+    proven = next(
+        (source for source in reaching if any(each.agrees and source.location in each.lines for each in held)), None
+    )
+    if proven is not None:  # what may merely take what it gives is no line of its own
+        reaching = [source for source in reaching if source is proven or not _may_follow(source, proven)]
     if reaching:
         shown, left_out = first(reaching, min(_MOST, reader.rows))
         yield said.Heading("Where they begin to differ")
@@ -109,24 +114,29 @@ def root_line_blocks(
         yield said.quiet(f"Of lines: {note}.")
 
 
+def _may_follow(source: LineSource, earlier: LineSource) -> bool:
+    """Return whether a line of no known kind reads what is not seen whole, and ``earlier`` gives or leads to."""
+    leads = source.location in earlier.path or f"({earlier.location})" in source.opaque
+    return not source.source and source.is_blind and leads
+
+
 def _row(source: LineSource, second: str, texts: Mapping[str, str], held: Sequence[HeldLine]) -> said.Row:
     called: Words = (" (called from ", said.Code(source.called_from), ")") if source.called_from else ""
     text = texts.get(source.location, "")
     values = _values_of(source, second)
     names = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
-    differ = f"What differs: {names}{values}." if names else ""
+    times = f", {plural(source.calls, 'time')}" if source.calls > 1 else ""
+    differ = f"What differs: {names}{values}{times}." if names else f"It did so {times[2:]}." if times else ""
     way = tuple(source.path[:_MOST_ON_THE_WAY])
-    row = source_by_id(source.source)
-    times = f" {plural(source.calls, 'time')}" if source.calls > 1 else ""
     return said.Row(
         (said.Code(source.location), called, " ", said.Code(text) if text else ""),
         blocks=(
-            said.Paragraph(f"It {what_it_does(source)}{times}."),
+            said.Paragraph(f"It {what_it_does(source)}."),
             *said.paragraphs(
                 differ,
                 f"From there: {', '.join(way)}." if way else "",
                 *(_shown(each) for each in held if source.location in each.lines),
-                f"{row.remedy[:1].upper()}{row.remedy[1:]}." if row is not None else "",
+                remedy_of(source),
             ),
         ),
     )
