@@ -166,15 +166,13 @@ def _words(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[Block
 
 def _conditions(cases: Sequence[Case], heading: str = "Calls", rest: str = "call") -> Block:
     """Verdicts by call."""
-    lines = ((case, *cases_in_words(case, rest, is_first=case is cases[0])) for case in cases)
-    rows = tuple(
-        (
-            (line, *(said.Soft(further, is_faint=False) for further in more)),
-            (said.Badge(case.verdict), said.Soft(f"through {case.route}" if case.route else "", is_faint=False)),
-        )
-        for case, line, *more in lines
-    )
-    return said.Table(said.columns(f"{heading}: the first that fits decides", "Verdict"), rows, is_grid=True)
+    rows: list[tuple[Words, ...]] = []
+    for case in cases:
+        line, *more = cases_in_words(case, rest, is_first=case is cases[0])
+        through = said.Soft(f"through {case.route}" if case.route else "", is_faint=False)
+        words: Words = (line, *(said.Soft(further, is_faint=False) for further in more))
+        rows.append((words, (said.Badge(case.verdict), through)))
+    return said.Table(said.columns(f"{heading}: the first that fits decides", "Verdict"), tuple(rows), is_grid=True)
 
 
 def cases_in_words(case: Case, rest: str, *, is_first: bool) -> list[str]:
