@@ -24,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import Phase
-from tracer.recording.storage import native_code
+from tracer.recording.storage import native_code, unwritten
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.records import Allocation, UnwrittenRead
 
@@ -583,14 +583,44 @@ def test_allocations_count_calls_and_bytes_at_each_line() -> None:
     assert all(isinstance(one, Allocation) and one.location for one in tracer.trace.allocations)
 
 
-def test_more_runs_than_can_be_kept_are_given_up() -> None:
+def test_columns_are_told_apart_in_any_number_of_rows() -> None:
     def step() -> None:
-        values = torch.empty(20_000, 2)
+        values = torch.empty(20_000, 3)
         values[:, 0] = 1.0
+        values[:, :1].sum()
         values[:, 1] = 1.0
+        values[:, :2].sum()
+        values.sum()  # the last column
+
+    (read,) = reads(step)
+    assert read.location.endswith(f":{line_of(step, 'the last column')}")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda values: values.view(torch.int32)[:2].fill_(0),
+        lambda values: values.untyped_storage().resize_(8) or values[:2].fill_(0),
+    ],
+    ids=["as numbers of another size", "of a storage that was resized"],
+)
+def test_a_part_that_is_written_otherwise_is_followed_no_further(write: Callable[[torch.Tensor], object]) -> None:
+    def step() -> None:
+        write(torch.empty(16, dtype=torch.float64))
+
+    assert unfollowed(step) == 1
+
+
+def test_a_part_of_more_elements_than_are_followed_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unwritten, "_MOST_ELEMENTS", 15)
+
+    def step() -> None:
+        values = torch.empty(16)
+        values[:8] = 1.0
         values.sum()
 
     assert unfollowed(step) == 1
+    assert len(reads(lambda: torch.empty(16).sum())) == 1
 
 
 def test_worker_processes_of_a_loader_hide_no_read() -> None:

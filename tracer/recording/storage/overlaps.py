@@ -1,4 +1,4 @@
-"""Which bytes of a storage a strided tensor lies on, as sorted runs, and writes to memory that overlaps.
+"""Where a strided tensor lies in its storage, and writes to memory that overlaps.
 
 Decided exactly and within bounds; what would take longer is not reported.
 """
@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
-from math import prod
 from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
@@ -23,16 +22,8 @@ from tracer.names import Overlap
 from tracer.recording.storage.accesses import ACCUMULATES, READS, SCATTERS, UPDATES, WRITES, Access, argument_at
 from tracer.recording.torch_private import seams
 
-#: A region of more runs is not followed.
-MOST_RUNS = 16_384
 #: What numpy may try to find a byte that two regions share, and where it takes the memory to lie.
 _MOST_WORK, _ADDRESS = 100_000, 1 << 40
-#: A copy of more elements is not followed one by one.
-MOST_COPIED = 1 << 18
-
-Runs = tuple[Any, Any]
-"""Two arrays: where each run begins, and where it ends (the byte behind it). Sorted, none touching the next."""
-_NO_RUNS: Runs = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class StridedRegion(msgspec.Struct, frozen=True):
@@ -67,72 +58,6 @@ def is_nested(sizes: Sequence[int], strides: Sequence[int]) -> bool:
             return False
         reach = stride * size
     return True
-
-
-def runs_of(region: StridedRegion, most: int = MOST_RUNS) -> Runs | None:
-    """The bytes that ``region`` lies on; ``None`` where they are more than ``most`` runs."""
-    if region.is_empty:
-        return _NO_RUNS
-    length = 1
-    outer: list[tuple[int, int]] = []
-    for stride, size in region.dimensions:
-        if stride == 0:
-            continue
-        if not outer and stride <= length:  # touches or overlaps what is inside: still one run
-            length = (size - 1) * stride + length
-        else:
-            outer.append((stride, size))
-    if prod(size for _, size in outer) > most:
-        return None
-    starts = np.sort(_elements(region.offset, outer)) * region.itemsize
-    return merged(starts, starts + length * region.itemsize)
-
-
-def merged(starts: Any, ends: Any) -> Runs:
-    """Runs, sorted by where they begin, with those joined that touch or overlap."""
-    if len(starts) < 2:
-        return starts, ends
-    reached = np.maximum.accumulate(ends)
-    parts = np.flatnonzero(starts[1:] > reached[:-1])
-    first = np.concatenate(([0], parts + 1))
-    last = np.concatenate((parts, [len(starts) - 1]))
-    return starts[first], reached[last]
-
-
-def size_of(runs: Runs) -> int:
-    return int((runs[1] - runs[0]).sum())
-
-
-def whole(size: int) -> Runs:
-    return np.array([0], np.int64), np.array([size], np.int64)
-
-
-def with_more(runs: Runs, added: Runs) -> Runs:
-    starts, ends = np.concatenate((runs[0], added[0])), np.concatenate((runs[1], added[1]))
-    order = np.argsort(starts, kind="stable")
-    return merged(starts[order], ends[order])
-
-
-def meet(runs: Runs, other: Runs) -> bool:
-    """Return whether two sets of runs have a byte in common."""
-    # For each run: the first of the other's that ends behind its beginning, if that begins before its end.
-    following: Any = np.searchsorted(other[1], runs[0], side="right")
-    there = following < len(other[0])
-    return bool((other[0][following[there]] < runs[1][there]).any())
-
-
-def without(runs: Runs, taken: Runs) -> Runs:
-    if not len(runs[0]) or not len(taken[0]):
-        return runs
-    # Walk over all borders: a byte is kept where one run is open and none of the taken, which count twice.
-    borders = np.concatenate((*runs, *taken))
-    opens = np.repeat(np.array([1, -1, -2, 2], np.int64), [len(each) for each in (*runs, *taken)])
-    order = np.argsort(borders, kind="stable")
-    borders = borders[order]
-    is_left = np.cumsum(opens[order])[:-1] == 1
-    starts, ends = borders[:-1][is_left], borders[1:][is_left]
-    longer = ends > starts
-    return merged(starts[longer], ends[longer])
 
 
 def overlaps_itself(region: StridedRegion) -> bool | None:
@@ -182,35 +107,6 @@ def _placed(region: StridedRegion) -> Any:
     data, strides = (_ADDRESS + region.offset * size, True), tuple(stride * size for stride in region.strides)
     interface = {"version": 3, "typestr": f"|V{size}", "data": data, "shape": region.sizes, "strides": strides}
     return np.asarray(SimpleNamespace(__array_interface__=interface))
-
-
-def carried(runs: Runs | None, source: StridedRegion, target: StridedRegion, most: int = MOST_COPIED) -> Runs | None:
-    """The bytes of ``target`` that a copy of ``source``, broadcast, fills from ``runs`` (``None``: all bytes of its
-    storage); ``None`` where that takes too long."""
-    if runs is None:
-        return runs_of(target)
-    lasting = runs_of(source)
-    if lasting is not None and not meet(runs, lasting):
-        return _NO_RUNS
-    if prod(target.sizes) > most:
-        return None
-    missing = len(target.sizes) - len(source.sizes)
-    strides = [0] * missing + [s if n > 1 else 0 for s, n in zip(source.strides, source.sizes, strict=True)]
-    begins = _elements(source.offset, zip(strides, target.sizes, strict=True)) * source.itemsize
-    following: Any = np.searchsorted(runs[1], begins, side="right")
-    inside = following < len(runs[0])
-    inside[inside] = runs[0][following[inside]] < begins[inside] + source.itemsize
-    filled = _elements(target.offset, zip(target.strides, target.sizes, strict=True))[inside]
-    starts = np.sort(filled) * target.itemsize
-    return merged(starts, starts + target.itemsize)
-
-
-def _elements(offset: int, dimensions: Iterable[tuple[int, int]]) -> Any:
-    """The place of each element, in the order of ``dimensions``: the stride and size of each."""
-    places: Any = np.array([offset], np.int64)
-    for stride, size in dimensions:
-        places = (places[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
-    return places
 
 
 _MOST_LAYOUTS = 1024

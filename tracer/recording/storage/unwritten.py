@@ -10,19 +10,21 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import numpy as np
 import torch
 
 from tracer.facts.fact import Args, Kwargs
-from tracer.recording.storage import accesses, overlaps
+from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.known_numbers import Indices, written_through
 from tracer.recording.storage.native_code import extensions, is_written_unseen
-from tracer.recording.storage.overlaps import MOST_RUNS, Runs, meet, region_of, runs_of, whole, with_more, without
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import seams
 
 _PRUNE_AT_LEAST = 16
 _PRUNE_EVERY = 8
+#: A storage of more elements is followed as a whole alone: no further than a write of a part of it.
+_MOST_ELEMENTS = 1 << 24
 _Tensor = torch.Tensor
 
 
@@ -37,20 +39,31 @@ class FreshMemory(msgspec.Struct, eq=False):
 class WatchedStorage(msgspec.Struct, eq=False):
     allocation: FreshMemory
     size: int
-    runs: Runs | None = None
-    """The unwritten bytes; ``None``: all of them."""
+    """In bytes."""
+    itemsize: int
+    """Of the tensor that it was allocated for."""
+    mask: Any = None
+    """Which elements are unwritten, an array of NumPy's; ``None``: all of them."""
     writes: int = 0
     is_partly_given_up: bool = False
     scattered: int = 0
-    """Bytes that were written somewhere, at most: of more than these, some are unwritten still."""
+    """Elements that were written somewhere, at most: of more than these, some are unwritten still."""
 
     @property
     def is_untouched(self) -> bool:
-        return self.runs is None and not self.scattered
+        return self.mask is None and not self.scattered
 
-    @property
-    def unwritten(self) -> Runs:
-        return whole(self.size) if self.runs is None else self.runs
+    def elements(self, tensor: torch.Tensor, *, of: Any = None) -> Any:
+        """The part of the mask, or ``of`` another one of its size, on which ``tensor`` lies; ``None``: not followed."""
+        count = self.size // self.itemsize
+        if tensor.itemsize != self.itemsize or count > _MOST_ELEMENTS:
+            return None
+        if of is None:
+            self.mask = of = np.ones(count, np.bool_) if self.mask is None else self.mask
+        try:
+            return np.ndarray(tuple(tensor.shape), np.bool_, of, tensor.storage_offset(), tensor.stride())
+        except (TypeError, ValueError):  # the storage was resized unseen
+            return None
 
 
 class UnwrittenMemory(StorageTable[WatchedStorage]):
@@ -82,17 +95,21 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         allocation = self._counted(op, counter, size - before)
         if seams.fills_uninitialized_memory():
             return
-        added = without(whole(size), whole(before))
         watched = self.live.get(identity)
+        is_followed = watched is not None
+        watched = watched or self._watch(allocation, tensor, is_written_unseen(frame))
         if watched is None:
-            watched = self._watch(allocation, tensor, is_written_unseen(frame))
-            if watched is not None and before:
-                watched.runs = added
-        elif watched.runs is not None:
-            watched.runs = with_more(watched.runs, added)
-        if watched is not None:
-            watched.size = size
-            watched.writes = max(watched.writes, seams.version_of(tensor)) + 1  # resizing counts as a write
+            return
+        count, held = size // watched.itemsize, before // watched.itemsize
+        if count > _MOST_ELEMENTS and (before or is_followed):
+            self.give_up(identity)
+            return
+        if watched.mask is not None or (before and not is_followed):
+            mask = np.ones(count, np.bool_)
+            mask[:held] = watched.mask[:held] if is_followed else False
+            watched.mask = mask
+        watched.size = size
+        watched.writes = max(watched.writes, seams.version_of(tensor)) + 1  # resizing counts as a write
 
     def _counted(self, op: str, counter: Any, size: int) -> FreshMemory:
         if counter not in self.allocations:
@@ -110,12 +127,12 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             self.prune()
             self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
         identity = seams.storage_id(tensor)
-        return self.enter(tensor, identity, WatchedStorage(allocation, seams.storage_bytes(tensor)))
+        return self.enter(tensor, identity, WatchedStorage(allocation, seams.storage_bytes(tensor), tensor.itemsize))
 
     def follow(self, access: Access, op: str, counter: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         """Record what a returned call, which had an argument on a watched storage, read and wrote."""
         written: list[tuple[WatchedStorage, torch.Tensor]] = []
-        copied: list[tuple[WatchedStorage, Runs | None, torch.Tensor]] = []
+        copied: list[tuple[WatchedStorage, Any, torch.Tensor]] = []
         for tensor, role in access.tensors(args, kwargs):
             identity = seams.storage_id(tensor)
             watched = self.live.get(identity)
@@ -134,7 +151,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
                     written.append((watched, tensor))
                 else:
                     watched.writes += 1
-                    watched.scattered += abs(count) * tensor.itemsize
+                    watched.scattered += abs(count)
             elif role == accesses.WRITES:
                 written.append((watched, tensor))
             elif role in (accesses.GATHERS, accesses.ACCUMULATES):
@@ -144,14 +161,14 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
                 if role == accesses.ACCUMULATES or not watched.is_untouched:
                     self.give_up_part(tensor)
             elif access.moves or access.copies:
-                copied.append((watched, watched.runs, tensor))
+                copied.append((watched, None if watched.mask is None else watched.mask.copy(), tensor))
             else:
                 self._read(identity, watched, tensor, op, counter)
                 if role == accesses.UPDATES:
                     written.append((watched, tensor))
         for watched, tensor in written:
             self._write(watched, tensor)
-        for watched, runs, source in copied:  # what they held before the copy is what the target holds after it
+        for watched, mask, source in copied:  # what they held before the copy is what the target holds after it
             if access.moves:
                 targets = [result]
             elif isinstance(args[0], _Tensor):
@@ -159,25 +176,24 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             else:
                 targets = [target for target, other in zip(args[0], args[1], strict=False) if other is source]
             for target in targets:
-                self._carry(watched, runs, source, target)
+                self._carry(watched, mask, source, target)
 
     def _read(self, identity: int, watched: WatchedStorage, tensor: torch.Tensor, op: str, counter: Any) -> None:
         if not tensor.numel():
             return
         if not watched.is_untouched:
-            runs = runs_of(region_of(tensor))
-            if runs is None:
+            unwritten = watched.elements(tensor)
+            if unwritten is None:
                 self.give_up(identity)
                 return
-            unwritten = watched.unwritten
-            if not meet(unwritten, runs):
+            if not unwritten.any():
                 return
-            if (
-                watched.scattered
-                and overlaps.size_of(unwritten) - overlaps.size_of(without(unwritten, runs)) <= watched.scattered
-            ):
-                self.give_up(identity)  # what was written somewhere may have been all that is read here
-                return
+            if watched.scattered:  # which may have been all that is read here
+                read = np.zeros(len(watched.mask), np.bool_)
+                watched.elements(tensor, of=read)[...] = unwritten
+                if np.count_nonzero(read) <= watched.scattered:
+                    self.give_up(identity)
+                    return
         if seams.version_of(tensor) > watched.writes or extensions():
             self.give_up(identity)  # somebody wrote, and was not seen
             return
@@ -189,28 +205,22 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if self.live.get(identity) is not watched:
             return
         watched.writes += 1
-        if tensor.is_contiguous() and tensor.nbytes >= watched.size:  # nearly always: all of it at once
+        if _is_whole(tensor, watched):  # nearly always
             self.drop(identity)
             return
-        if not tensor.numel():
-            return
-        runs = runs_of(region_of(tensor))
-        if runs is None:
+        if tensor.numel():
+            self._leave(watched, identity, watched.elements(tensor))
+
+    def _leave(self, watched: WatchedStorage, identity: int, taken: Any) -> None:
+        """Of its unwritten elements, those ``taken`` are known no more; ``None``: nobody follows which."""
+        if taken is None:
             self.give_up(identity)
             return
-        self._leave(watched, identity, runs)
-
-    def _leave(self, watched: WatchedStorage, identity: int, taken: Runs) -> None:
-        """Of its unwritten bytes, those ``taken`` are known no more."""
-        left = without(watched.unwritten, taken)
-        if not len(left[0]):
+        taken[...] = False
+        if not watched.mask.any():
             self.drop(identity)
-        elif len(left[0]) > MOST_RUNS:
-            self.give_up(identity)
-        else:
-            watched.runs = left
 
-    def _carry(self, watched: WatchedStorage, unwritten: Runs | None, source: torch.Tensor, target: Any) -> None:
+    def _carry(self, watched: WatchedStorage, mask: Any, source: torch.Tensor, target: Any) -> None:
         """A copy of unwritten memory is unwritten memory: the call that reads the copy is reported, not the copy."""
         identity = seams.storage_id(source)
         if watched.scattered:
@@ -221,21 +231,28 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         reached = seams.storage_id(target)
         if not reached or target.layout is not torch.strided:
             return
-        runs = overlaps.carried(unwritten, region_of(source), region_of(target))
-        if runs is not None and not len(runs[0]):
-            return
-        if runs is None or len(runs[0]) > MOST_RUNS or seams.version_of(source) > watched.writes:
+        held = True if mask is None else watched.elements(source, of=mask)
+        if held is None or seams.version_of(source) > watched.writes:
             self.give_up(identity)
             return
+        if not np.any(held):
+            return
         follower = self.live.get(reached)
+        is_new = follower is None
+        follower = follower or self._watch(watched.allocation, target, False)
         if follower is None:
-            follower = self._watch(watched.allocation, target, False)
-            if follower is None:
-                return
-            follower.runs = runs
-        elif follower.runs is not None:
-            follower.runs = with_more(follower.runs, runs)
+            return
         follower.writes = max(follower.writes, seams.version_of(target)) + 1
+        is_whole = mask is None and _is_whole(target, follower)
+        if follower.mask is None and (is_whole or not is_new):
+            return  # all of it is unwritten
+        if is_new:
+            follower.mask = np.zeros(follower.size // follower.itemsize, np.bool_)
+        reach = follower.elements(target)
+        if reach is None:
+            self.give_up(reached)
+        else:
+            reach |= np.broadcast_to(held, reach.shape)
 
     def handed_over(self, tensor: torch.Tensor) -> FreshMemory | None:
         """A region is about to take ``tensor``; returns its allocation if nothing of it is written."""
@@ -260,17 +277,18 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if watched is None:
             return
         is_plain = _has_memory(tensor) and tensor.layout is torch.strided and not tensor.is_nested
-        runs = runs_of(region_of(tensor)) if is_plain else None
-        if runs is None:
-            self.give_up(identity)
-            return
-        if meet(watched.unwritten, runs) and not watched.is_partly_given_up:
+        taken = watched.elements(tensor) if is_plain and not _is_whole(tensor, watched) else None
+        if taken is not None and taken.any() and not watched.is_partly_given_up:
             watched.is_partly_given_up = True
             watched.allocation.unfollowed += 1
-        self._leave(watched, identity, runs)
+        self._leave(watched, identity, taken)
 
     def unwritten_reads(self) -> list[tuple[tuple[FreshMemory, Any, str], int]]:
         return sorted(self._reads.items(), key=lambda item: item[0][1].order)
+
+
+def _is_whole(tensor: torch.Tensor, watched: WatchedStorage) -> bool:
+    return tensor.is_contiguous() and tensor.nbytes >= watched.size
 
 
 def _has_memory(tensor: Any) -> bool:
