@@ -26,7 +26,7 @@ from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Caller, Observer, Wanted, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import IMPORTING, OUTSIDE, ModuleSettings
-from tracer.recording.origin.sites import WRAPPER
+from tracer.recording.origin.sites import LIBRARY, USER, WRAPPER
 from tracer.recording.torch_private import seams
 
 _getframe: Any = sys._getframe
@@ -135,7 +135,7 @@ class RecordingMode(TorchDispatchMode):
         if frame is None:  # a thread of torch's own pool: no Python code called
             return self._record(info, self._raw(tensor), asked, None, tensor)
         modules = self._modules
-        entry = modules.entry
+        entry, scope = modules.entry, modules.scope
         caller: Caller = frame
         kinds = self._kinds
         site: Any = None
@@ -146,7 +146,8 @@ class RecordingMode(TorchDispatchMode):
             if kind is None:
                 kind = self.attribution.sites.kind_of(filename)
             if kind > 0 and code.co_name != WRAPPER:
-                site = (filename, code.co_firstlineno, frame.f_lasti, code)
+                own = self.attribution.sites.users_own(frame) if kind == LIBRARY and scope.kind == USER else None
+                site = (filename, code.co_firstlineno, frame.f_lasti, own, code)
                 break
             if kind < 0 and entry is not None and code.co_name == _MODULE_CALL:
                 if entry.site is not None:
@@ -158,15 +159,14 @@ class RecordingMode(TorchDispatchMode):
         while passed is not entry:
             passed.site = site  # type: ignore[union-attr]
             passed = passed.outer  # type: ignore[union-attr]
-        scope = modules.scope
         links = self._links
         number = _next_number()
         phase = _FORWARD if scope.is_module or number != links.last else _OTHER
         if site is not None:
-            filename, first, instruction, code = site
+            filename, first, instruction, own, code = site
             # fmt: off
             key: Any = (
-                scope, phase, filename, first, instruction, asked,
+                scope, phase, filename, first, instruction, own, asked,
                 tensor.dtype, tensor.is_cpu or tensor.device, tensor.layout, tensor.ndim,
             )
             # fmt: on
@@ -176,7 +176,7 @@ class RecordingMode(TorchDispatchMode):
         if counter is None:
             if scope.is_module and modules.forget_if_left(caller):
                 return self._forward(info, tensor, asked, caller)
-            place = None if site is None else self.attribution.sites.resolve(site[3], site[2])
+            place = None if site is None else self.attribution.sites.resolve(code, instruction)
             origin = self.attribution.forward_origin(phase, scope, place, frame)
             counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked, settings=self.settings)
         counter.count += 1

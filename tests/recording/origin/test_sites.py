@@ -16,7 +16,7 @@ import torch
 import typing_extensions
 from torch import nn
 
-from tests.support.lines import line_of, lines, one, record
+from tests.support.lines import groups, line_of, lines, one, record
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 
 
@@ -157,6 +157,27 @@ def test_library_code_counts_for_location_and_the_users_own_frame_for_called_fro
     sine = one(tracer, "aten.sin")
     assert sine.location == "a_library_of_blocks.py:13"
     assert int(sine.called_from.rpartition(":")[2]) == line_of(step, "# a plain function")
+
+
+def test_a_librarys_function_has_the_line_of_the_users_module_that_calls_it(tmp_path: Path) -> None:
+    library = _library(tmp_path, "a_library_of_functions")
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = library.helper(self.inner(x))  # type: ignore[attr-defined]  # once
+            return library.helper(x)  # type: ignore[attr-defined, no-any-return]  # twice
+
+    net = Net()
+    tracer = record(lambda: net(torch.ones(1, 3)).sum().backward(), net)
+    forward = {line_of(Net.forward, "# once"), line_of(Net.forward, "# twice")}
+    for op in ("aten.sin", "aten.cos"):  # and its gradient
+        found = groups(tracer, op)
+        assert {int(group.called_from.rpartition(":")[2]) for group in found} == forward
+        assert [group.count for group in found] == [1, 1]
 
 
 def test_further_packages_can_be_named_as_not_the_users(tmp_path: Path) -> None:

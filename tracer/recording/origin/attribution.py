@@ -17,7 +17,7 @@ from torch.autograd.function import BackwardCFunction
 from tracer.names import Phase
 from tracer.recording.origin.modules import OUTSIDE, ModuleSettings, ModuleStack, Origin, Scope
 from tracer.recording.origin.optimizers import OptimizerWatch
-from tracer.recording.origin.sites import NOWHERE, USER, Site, Sites, outwards
+from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, outwards
 from tracer.recording.torch_private import seams
 
 GENERATIONS = 8
@@ -83,8 +83,10 @@ class Attribution:
             site, scope = msgspec.structs.replace(site, inside=None), self.modules.within(scope, inside)
         if site.kind == USER:
             called_from = NOWHERE
-        else:
-            called_from = scope.called_from if scope.is_module else self.sites.users_own(frame)
+        elif scope.is_module and (site.kind != LIBRARY or scope.kind != USER):
+            called_from = scope.called_from
+        else:  # a function of a library that the user's own module calls may be called by several of its lines
+            called_from = self.sites.users_own(frame)
         return self.origin(phase, scope, site, called_from)
 
     def _origin_at(self, phase: Phase, scope: Scope, frame: FrameType | None) -> Origin:

@@ -73,8 +73,9 @@ class ModuleEntry(msgspec.Struct, eq=False):
     outer: ModuleEntry | None
     scope: Scope
     inside_engine: bool = False
-    site: tuple[str, int, int, CodeType] | None = None
-    """The innermost line outside torch that led to the call, once one of its ops has looked for it."""
+    site: tuple[str, int, int, Site | None, CodeType] | None = None
+    """The innermost line outside torch that led to the call, once one of its ops has looked for it; with the user's
+    line that led there, if it is a library's in the user's own module."""
 
 
 ModuleSettings = tuple[tuple[str, str], ...]
