@@ -190,6 +190,13 @@ def options():
     return parser.parse_args()
 args = options()
 found = seed(args.seed)""",
+    "option that was not given": """
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int, default=None)
+args = parser.parse_args()
+if args.seed is None:
+    args.seed = {}
+found = seed(args.seed)""",
     "field": """
 @dataclass
 class Config:
@@ -198,7 +205,7 @@ found = seed(Config().seed)""",
     "file": "json.dump({{'seed': {}}}, file)\nfile.seek(0)\nfound = seed(json.load(file)['seed'])",
 }
 #: What only the code tells: any number could be the rest of a time, or be drawn.
-BY_CODE = ("attribute", "attribute of an object", "entry", "option")
+BY_CODE = ("attribute", "attribute of an object", "entry", "option", "option that was not given")
 
 
 def found_in(way: str, number: str, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> bool:

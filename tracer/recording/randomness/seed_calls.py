@@ -247,14 +247,25 @@ def _module_of(frame: Any) -> Any:
 def _kept_as(key: str, frame: Any, certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
     """Yield what the one statement of the file names that gives an attribute, entry or option ``key`` its value."""
     outer = _module_of(frame)
-    settings = _settings(outer.f_code, key) if outer is not None else ()
-    code, statement, options = settings[0] if len(settings) == 1 else (frame.f_code, (), ())
-    if not statement or (options and any(given.startswith(options) for given in sys.argv)):
+    settings = _settings(outer.f_code, key) if outer is not None else []
+    given = [setting for setting in settings if any(word.startswith(setting[2]) for word in sys.argv)]
+    # An option without a value is none: what else sets it gave the number, under whatever condition.
+    others = [setting for setting in settings if not (setting[2] and _has_no_default(setting[1]))]
+    is_sole = len(settings) > len(others) == 1
+    code, statement, _ = (others if is_sole else settings)[0] if len(settings) == 1 or is_sole else (None, (), ())
+    if given or code is None or not statement:
         return
+    if is_sole:  # without the condition before it
+        statement = [each for each in statement if each.place[0] == statement[-1].place[0]]
     first, inside = statement[0].offset, SimpleNamespace(f_code=code, f_globals=outer.f_globals, f_back=None)
-    is_asked = any("JUMP" in each.name and each.offset < first < each.value for each in _read(code))
+    is_asked = not is_sole and any("JUMP" in each.name and each.offset < first < each.value for each in _read(code))
     place = _placed(code, statement[-1].offset)
     yield from _named(statement, inside, certain and not is_asked, depth, (*at, place))
+
+
+def _has_no_default(declares: Sequence[_Instruction]) -> bool:
+    names = [name for each in declares if type(each.value) is tuple for name in each.value]
+    return "default" not in names or any(each.name == "LOAD_CONST" and each.value is None for each in declares)
 
 
 @lru_cache(_MOST_CODES)
