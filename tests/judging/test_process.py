@@ -410,11 +410,18 @@ def test_a_loader_that_keeps_its_order_or_was_seeded_needs_no_change() -> None:
     assert report.plan == ()
 
 
-def test_workers_that_draw_from_numpy_are_found() -> None:
-    drawing_workers = loader(workers=2, worker_draws=("numpy",), origin=SeedOrigin.MACHINE, start_method="fork")
-    assert is_found(trace(ADDITION, loaders=(drawing_workers,)), "environment-loader-workers")
-    plain = loader(workers=2, origin=SeedOrigin.MACHINE, start_method="fork")
-    assert not is_found(trace(ADDITION, loaders=(plain,)), "environment-loader-workers")
+@pytest.mark.parametrize(
+    ("workers", "origin", "verdicts"),
+    [
+        (2, SeedOrigin.MACHINE, [Verdict.CONDITIONAL]),
+        (2, SeedOrigin.PROGRAM, [Verdict.SEEDED]),
+        (0, SeedOrigin.MACHINE, []),
+    ],
+)
+def test_workers_are_as_seeded_as_their_base_seed(workers: int, origin: SeedOrigin, verdicts: list[Verdict]) -> None:
+    recorded = trace(ADDITION, loaders=(loader(workers=workers, origin=origin, start_method="fork"),))
+    found = judge(recorded).findings
+    assert [each.verdict for each in found if each.rule == "environment-loader-workers"] == verdicts
 
 
 def test_each_note_on_a_loader_says_what_of_it_matters() -> None:

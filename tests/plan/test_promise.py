@@ -209,8 +209,6 @@ LOADERS = st.builds(
     has_generator=st.booleans(),
     origin=ORIGINS,
     in_order=st.booleans(),
-    worker_draws=st.sampled_from([(), ("numpy",), ("python", "numpy")]),
-    workers_seen=st.booleans(),
 )
 NAMES = [
     "CUBLAS_WORKSPACE_CONFIG",

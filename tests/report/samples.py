@@ -266,7 +266,6 @@ def process_report() -> Report:
                 sampler="RandomSampler",
                 origin=SeedOrigin.MACHINE,
                 start_method="fork",
-                worker_draws=("numpy",),
                 iterations=2,
             ),
             Loader(location="train.py:34", sampler="SequentialSampler"),
@@ -345,7 +344,6 @@ def hostile_process_report(text: str) -> Report:
                 sampler=text,
                 seeded_at=text,
                 start_method=text,
-                worker_draws=(text,),
             ),
         ),
     )

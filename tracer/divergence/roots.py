@@ -796,11 +796,8 @@ def _draws(loaders: Sequence[Loader], moved: Sequence[str]) -> Iterator[str]:
     """Yield from which global generators its workers drew, or which of them stood otherwise where it loads itself."""
     loader = loaders[0]
     method = f" in {loader.fetched_by} ({loader.fetched_at})" if loader.fetched_by else ""
-    if loader.workers and not all(side.workers_seen for side in loaders):
-        yield f"what its workers drew{method} was not seen: they are started by {loader.start_method}, not forked"
-    elif loader.workers:
-        drawn = dict.fromkeys(_GENERATORS.get(draw, draw) for side in loaders for draw in side.worker_draws)
-        yield f"its workers drew from {' and '.join(drawn) or 'no global generator'}{method}"
+    if loader.workers:
+        yield f"what its workers drew{method} was not seen"
     elif moved:
         named = " and ".join(_GENERATORS[generator] for generator in moved)
         yield f"it is loaded in the training process{method}, where {named} was in another state"

@@ -142,14 +142,13 @@ def _is_drawn(trace: Trace, seeded_at: str) -> bool:
 _KINDS = {
     GeneratorKind.PYTHON_OBJECTS: "a random.Random",
     GeneratorKind.NUMPY_OBJECTS: "a generator of NumPy's",
-    GeneratorKind.PASSED: "a torch.Generator in a loader's worker",
 }
 
 
 def _own_generators(rows: BoundRows) -> Iterator[Finding]:
     """Generators of the program's own without a fixed seed. What was drawn from them is not recorded."""
     for made in rows.scene.trace.own_generators:
-        name = _KINDS.get(made.kind, f"generator {made.kind}, in a loader's worker")
+        name = _KINDS[made.kind]
         facts: dict[str, Value] = {
             "origin": SeedOrigin.MACHINE.value,
             "by.library": made.by_library,
@@ -228,15 +227,12 @@ def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = 
         origin, is_given = loader.workers_origin, loader.workers_have_generator
     origin = origin if is_given else scene.origin(origin, "seed.torch")
     epoch = {True: "set", False: "never", None: "other"}[loader.epoch_set]
-    drawn = "seen" if loader.worker_draws else "none" if loader.workers_seen or not loader.workers else "unseen"
     return {
         "loader.workers": loader.workers > 0,
-        "loader.worker_init": loader.has_worker_init,
         "loader.shuffles": loader.shuffles,
         "loader.generator": loader.has_generator,
         "loader.in_order": loader.in_order or loader.workers < 2,  # one worker keeps the order
         "loader.persistent": loader.persistent_workers,
-        "loader.worker_draws": drawn,
         "loader.start_method": loader.start_method or "none",
         "loader.epoch_set": epoch,
         "origin": origin.value,

@@ -68,8 +68,6 @@ class Watch(msgspec.Struct, frozen=True):
     """Makes the call itself, and answers for it."""
     asked: Callable[[Any], None] | None = None
     """Called when a method is looked up on an object or the class (``None``). The program gets the method itself."""
-    in_children: bool = False
-    """Whether it goes on in a forked child."""
 
 
 class Replacement:
@@ -372,9 +370,9 @@ def _watch_forks() -> None:
 
 
 def _step_aside() -> None:
-    """In a forked child: replacements stay, and tell only the watches that asked for it."""
+    """In a forked child: replacements stay, and tell nobody."""
     for replacement in _REPLACEMENTS.values():
-        replacement._tracer_watches = tuple(watch for watch in replacement._tracer_watches if watch.in_children)
+        replacement._tracer_watches = ()
     for forget in _IN_CHILDREN:
         forget()
 
@@ -394,7 +392,6 @@ class WatchedFunction(msgspec.Struct, frozen=True):
     """Called when the method is looked up on an object, instead of at its calls."""
     around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
     """Makes the call itself."""
-    in_children: bool = False
 
 
 class Watchers(Generic[Listener]):
@@ -404,7 +401,6 @@ class Watchers(Generic[Listener]):
         self._find = find
         self.listeners: tuple[Listener, ...] = ()
         self._lifts: dict[tuple[int, str], Callable[[], None]] = {}
-        self._listens_in_children = False
         in_children(self._step_aside)
 
     @property
@@ -434,14 +430,12 @@ class Watchers(Generic[Listener]):
             new = holders.keys() - self._lifts.keys()
             lift = place([holders[key] for key in holders if key in new], self._watch(target)) if new else None
             if lift is not None:
-                self._listens_in_children |= target.in_children
                 self._lifts.update(dict.fromkeys(new, lift))
 
     def _step_aside(self) -> None:
-        """In a forked child: drop the listeners, unless one asked to go on there."""
-        if not self._listens_in_children:
-            self.listeners = ()
-            self._lifts.clear()
+        """In a forked child: drop the listeners."""
+        self.listeners = ()
+        self._lifts.clear()
 
     def _watch(self, target: WatchedFunction) -> Watch:
         def before(call: WatchedCall) -> None:
@@ -451,11 +445,11 @@ class Watchers(Generic[Listener]):
                 self._tell(target.before, call)
 
         if target.around is not None:
-            return Watch(around=target.around, in_children=target.in_children)
+            return Watch(around=target.around)
         if target.asked is not None:
-            return Watch(asked=partial(self._tell, target.asked), in_children=target.in_children)
+            return Watch(asked=partial(self._tell, target.asked))
         after = None if target.after is None else partial(self._tell, target.after)
-        return Watch(before, after, in_children=target.in_children)
+        return Watch(before, after)
 
     def _tell(self, tell: Callable[[Any, Any], None], of: Any) -> None:
         for listener in self.listeners:

@@ -380,17 +380,15 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
 class OwnGenerator(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Generators of the program's own, made without a fixed seed at one line outside torch and the standard library,
-    that were drawn from, or may have been; and those of torch, or global, that it left to the machine in a loader's
-    worker."""
+    that were drawn from, or may have been."""
 
     kind: names.GeneratorKind
-    """``python-objects`` for a ``random.Random``, ``numpy-objects`` for a ``RandomState`` or ``Generator``; in a
-    worker, any."""
+    """``python-objects`` for a ``random.Random``, ``numpy-objects`` for a ``RandomState`` or ``Generator``."""
     is_seeded: bool = False
     """Whether it has a seed, which its line takes from what differs in every process: a clock, an unseeded
     generator."""
     drew: bool = True
-    """Whether that is known; if not, loader workers that were not forked have copies, whose draws are not seen."""
+    """Whether that is known; if not, loader workers may have copies, whose draws are not seen."""
     _: ClassVar[Place]
     phase: names.Phase = names.Phase.OTHER
     by_library: bool = False
@@ -494,10 +492,6 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """The method of its data set that gives samples: ``Photos.__getitem__``; empty where that has none in Python."""
     fetched_at: str = ""
     """The line at which that method begins."""
-    worker_draws: tuple[str, ...] = ()
-    """Global generators that its workers were seen to draw from: ``python``, ``numpy``, ``torch``."""
-    workers_seen: bool = True
-    """Whether its workers could be watched. Only forked ones can."""
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

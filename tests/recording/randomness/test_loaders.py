@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 import random
-import time
-import traceback
 import weakref
 from collections.abc import Callable, Iterator
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -234,19 +230,19 @@ def test_workers_and_their_settings_are_read() -> None:
     first, second = loaders(run)
     assert (first.workers, first.has_worker_init, first.persistent_workers) == (2, True, False)
     assert (second.workers, second.has_worker_init, second.persistent_workers) == (1, False, True)
-    assert (first.start_method, first.workers_seen) == ("fork", True)
+    assert first.start_method == "fork"
 
 
 def print_nothing(worker: int) -> None:
     """A ``worker_init_fn``."""
 
 
-def test_workers_that_are_not_forked_cannot_be_watched() -> None:
+def test_the_start_method_of_workers_is_read() -> None:
     loader = DataLoader(NUMBERS, num_workers=1, multiprocessing_context="spawn")
     log = LoaderLog(Sites())
     log.iterates(__import__("sys")._getframe(), loader)
     (found,) = log.listed()
-    assert (found.start_method, found.workers_seen) == ("spawn", False)
+    assert found.start_method == "spawn"
 
 
 def test_asking_for_the_start_method_does_not_settle_it(tmp_path: Path) -> None:
@@ -357,121 +353,20 @@ def test_a_loader_is_not_kept_alive() -> None:
     assert not log._places
 
 
-# --- what workers draw from ---
-
-
-class Draws(Dataset[Any]):
-    """Calls ``function`` for each sample."""
-
-    def __init__(self, function: Callable[[int], Any]) -> None:
-        self.function = function
-
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, index: int) -> Any:
-        return self.function(index)
-
-
-class DrawsAlong(IterableDataset[float]):
-    def __iter__(self) -> Iterator[float]:
-        yield random.random()
-
-
-def drawn_by(function: Callable[[int], Any], workers: int = 1) -> tuple[str, ...]:
-    data = Draws(function)
-    return only(lambda: list(DataLoader(data, num_workers=workers, multiprocessing_context="fork"))).worker_draws
-
-
-def seeds_then_draws(index: int) -> float:
-    random.seed(index)
-    np.random.seed(index)
-    torch.manual_seed(index)
-    return random.random() + float(np.random.rand()) + float(torch.rand(()))
-
-
-def draws_then_seeds(index: int) -> float:
-    early = random.random()
-    random.seed(index)
-    return early
-
-
-def draws_in_a_fork(index: int) -> float:
-    state = random.getstate()
-    random.seed(index)
-    drawn = random.random()
-    random.setstate(state)
-    return drawn
-
-
-def draws_after_a_fork(index: int) -> float:
-    return draws_in_a_fork(index) + random.random()
-
-
-def test_what_workers_draw_from_is_told_apart() -> None:
-    assert drawn_by(lambda index: index) == ()
-    assert drawn_by(lambda index: random.random(), workers=2) == ("python",)
-    assert drawn_by(lambda index: float(np.random.normal())) == ("numpy",)
-    assert drawn_by(lambda index: torch.rand(())) == ("torch",)
-    assert only(lambda: list(DataLoader(DrawsAlong(), num_workers=1, multiprocessing_context="fork"))).worker_draws == (
-        "python",
-    )
-
-
-def test_draws_from_own_generator_objects_are_not_theirs() -> None:
-    assert drawn_by(lambda index: random.Random(index).random() + np.random.default_rng(index).random()) == ()
+# --- what workers draw is not seen ---
 
 
 class WithGenerator(Dataset[float]):
-    """Has a generator of its own, which draws or does not."""
+    """Has a generator of its own, from which it draws."""
 
-    def __init__(self, rng: Any, draws: bool = True) -> None:
-        self.rng, self.draws = rng, draws
+    def __init__(self, rng: Any) -> None:
+        self.rng = rng
 
     def __len__(self) -> int:
         return 4
 
     def __getitem__(self, index: int) -> float:
-        return float(self.rng.random()) if self.draws else 0.0
-
-
-def seeds_its_own(worker: int) -> None:
-    torch.utils.data.get_worker_info().dataset.rng.seed(worker)  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, random.Random])
-def test_a_generator_that_draws_in_workers_alone_is_found(make: Callable[[], Any]) -> None:
-    def found(*, draws: bool, init: Callable[[int], None] | None = None) -> list[int]:
-        def epoch() -> None:
-            data = WithGenerator(make(), draws)
-            list(DataLoader(data, num_workers=2, multiprocessing_context="fork", worker_init_fn=init))
-
-        return [made.count for made in record(epoch).trace.own_generators]
-
-    assert found(draws=True) == [1]
-    assert found(draws=False) == []
-    assert found(draws=True, init=lambda _: None) == [1]
-    if make is not np.random.default_rng:
-        assert found(draws=True, init=seeds_its_own) == []
-
-
-def test_a_generator_that_draws_in_late_workers_alone_is_found() -> None:
-    def epochs() -> None:
-        data = WithGenerator(np.random.default_rng(), draws=False)
-        for data.draws in (False, True):
-            list(DataLoader(data, num_workers=1, multiprocessing_context="fork"))
-
-    (made,) = record(epochs).trace.own_generators
-    assert made.location.endswith(f":{line_of(epochs, 'default_rng')}")
-
-
-def test_a_seed_after_workers_drew_comes_too_late() -> None:
-    def epoch() -> None:
-        data = WithGenerator(np.random.RandomState())
-        list(DataLoader(data, num_workers=1, multiprocessing_context="fork"))
-        data.rng.seed(0)
-
-    assert [made.count for made in record(epoch).trace.own_generators] == [1]
+        return float(self.rng.random())
 
 
 class Stops(OwnOrder):
@@ -481,12 +376,11 @@ class Stops(OwnOrder):
 
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("make", [np.random.default_rng, random.Random])
-def test_whether_a_generator_draws_in_workers_that_are_not_forked_is_unknown(make: Callable[[], Any]) -> None:
-    def epoch(*, method: str = "spawn", draws_here: bool = False) -> tuple[WithGenerator, Any]:
+def test_whether_a_generator_draws_in_workers_is_unknown(make: Callable[[], Any]) -> None:
+    def epoch(*, workers: int = 1, draws_here: bool = False) -> tuple[WithGenerator, Any]:
         data, later = WithGenerator(make()), make
-        loader = DataLoader(data, None, sampler=Stops(), num_workers=1, multiprocessing_context=method)
         with pytest.raises(LookupError):
-            iter(loader)
+            iter(DataLoader(data, None, sampler=Stops(), num_workers=workers))
         if draws_here:
             data[0]
         return data, later()
@@ -497,221 +391,4 @@ def test_whether_a_generator_draws_in_workers_that_are_not_forked_is_unknown(mak
 
     assert verdicts(epoch) == [Verdict.UNKNOWN]
     assert verdicts(lambda: epoch(draws_here=True)) == [Verdict.NONDETERMINISTIC]
-    assert verdicts(lambda: epoch(method="fork")) == []
-
-
-def test_draws_after_the_program_seeded_in_the_worker_are_its_own_affair() -> None:
-    assert drawn_by(seeds_then_draws, workers=2) == ()
-    assert drawn_by(draws_in_a_fork) == ()
-    assert drawn_by(draws_then_seeds) == ("python",)
-    assert drawn_by(draws_after_a_fork) == ("python",)
-
-
-def test_workers_that_live_on_are_watched_in_every_epoch() -> None:
-    calls = iter(range(10))
-
-    def late(index: int) -> float:
-        return random.random() if next(calls) > 3 else 0.0
-
-    def run() -> None:
-        loader = DataLoader(Draws(late), num_workers=1, multiprocessing_context="fork", persistent_workers=True)
-        for _ in range(2):
-            list(loader)
-
-    assert only(run).worker_draws == ("python",)
-
-
-def test_a_worker_that_fails_says_so_and_what_it_drew() -> None:
-    def fails(index: int) -> float:
-        random.random()
-        raise LookupError("its own")
-
-    def run() -> None:
-        with pytest.raises(LookupError, match="its own") as caught:
-            list(DataLoader(Draws(fails), num_workers=1, multiprocessing_context="fork"))
-        # Found by the garbage collector, the loader's queue would close before it says that its worker shall end, and
-        # that worker be awaited for five seconds.
-        traceback.clear_frames(caught.tb)
-
-    assert only(run).worker_draws == ("python",)
-
-
-def test_each_loader_has_its_own_draws() -> None:
-    def run() -> None:
-        quiet = DataLoader(Draws(float), num_workers=1, multiprocessing_context="fork")
-        noisy = DataLoader(Noisy(), num_workers=1, multiprocessing_context="fork")
-        for _ in zip_longest(quiet, noisy):
-            pass
-
-    quiet, noisy = loaders(run)
-    assert (quiet.worker_draws, noisy.worker_draws) == ((), ("python", "numpy", "torch"))
-
-
-@pytest.mark.slow
-def test_spawned_workers_start_under_a_recorder_as_ever() -> None:
-    tracer = record(lambda: list(DataLoader(NUMBERS, num_workers=1, multiprocessing_context="spawn")))
-    (found,) = tracer.trace.loaders
-    assert (found.start_method, found.workers_seen, found.worker_draws) == ("spawn", False, ())
-
-
-def by_the_clock(worker: int) -> None:
-    np.random.seed(int(time.time()) + worker)
-
-
-def by_entropy(worker: int) -> None:
-    np.random.seed()
-
-
-def by_torchs_seed(worker: int) -> None:
-    np.random.seed(torch.initial_seed() % 2**32)
-
-
-def by_a_draw_of_its_own(worker: int) -> None:
-    np.random.seed(random.randint(0, 99) + worker)
-
-
-def by_a_constant(worker: int) -> None:
-    np.random.seed(7 + worker)
-
-
-def by_the_machine(worker: int) -> None:
-    torch.seed()
-
-
-class Augmented(Dataset[float]):
-    """Each sample is what ``draw`` gives."""
-
-    def __init__(self, draw: Callable[[int], Any]) -> None:
-        self.draw = draw
-
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, index: int) -> float:
-        return float(self.draw(index))
-
-
-def findings_of_workers(draw: Callable[[int], Any], init: Callable[[int], None] | None = None) -> list[tuple[str, str]]:
-    """The rules and lines of what is found of draws in two forked workers."""
-
-    def epoch() -> None:
-        torch.manual_seed(1)
-        data = Augmented(draw)
-        list(DataLoader(data, num_workers=2, worker_init_fn=init, multiprocessing_context="fork"))
-
-    found = judge(record(epoch).trace).findings
-    return [(finding.rule, finding.location) for finding in found if finding.verdict is not Verdict.SEEDED]
-
-
-def of_all(_: int) -> float:
-    return random.random() + float(np.random.random()) + float(torch.rand(()))
-
-
-@pytest.mark.parametrize(
-    ("init", "rule"),
-    [
-        (by_the_clock, "environment-numpy-generator"),
-        (by_entropy, "environment-numpy-generator"),
-        (by_the_machine, "environment-torch-generator"),
-        (by_torchs_seed, ""),
-        (by_a_draw_of_its_own, ""),  # torch seeded Python's generator in the worker
-        (by_a_constant, ""),
-    ],
-)
-def test_a_worker_that_seeds_at_random_draws_other_numbers(init: Callable[[int], None], rule: str) -> None:
-    found = findings_of_workers(of_all, init)
-    assert [name for name, _ in found] == [rule] * bool(rule)
-    assert all(place.endswith(f":{init.__code__.co_firstlineno + 1}") for _, place in found)
-    assert findings_of_workers(float, init) == []  # nothing is drawn
-
-
-def with_numpys(seed: Any = None) -> float:
-    return float(np.random.default_rng(seed).random())
-
-
-def with_pythons(seed: Any = None) -> float:
-    return random.Random(seed).random()
-
-
-def with_torchs(seed: Any = None) -> torch.Tensor:
-    generator = torch.Generator()
-    generator.seed() if seed is None else generator.manual_seed(seed)
-    return torch.rand((), generator=generator)
-
-
-def with_the_systems(seed: Any = None) -> float:
-    return random.SystemRandom().random()
-
-
-def seeded_by_entropy(index: int) -> float:
-    random.seed(os.urandom(8))
-    return random.random()
-
-
-OBJECTS = "environment-numpy-generator-objects", "environment-python-generator-objects"
-
-
-@pytest.mark.parametrize(
-    ("draw", "rule"),
-    [
-        (lambda _: with_numpys(), OBJECTS[0]),
-        (lambda _: np.random.RandomState().rand(), OBJECTS[0]),
-        (lambda _: with_numpys(time.time_ns()), OBJECTS[0]),
-        (lambda _: with_pythons(), OBJECTS[1]),
-        (with_the_systems, OBJECTS[1]),
-        (lambda _: with_torchs(), "environment-passed-generator"),
-        (seeded_by_entropy, "environment-python-generator"),
-        (with_numpys, ""),
-        (with_pythons, ""),
-        (with_torchs, ""),
-        (lambda _: np.random.default_rng() is None, ""),
-    ],
-)
-def test_what_a_worker_makes_without_a_seed_is_found_where_it_draws(draw: Callable[[int], Any], rule: str) -> None:
-    found = findings_of_workers(draw)
-    assert [name for name, _ in found] == [rule] * bool(rule)
-    assert all("test_loaders.py:" in place for _, place in found)
-
-
-def test_what_late_workers_make_is_found_once() -> None:
-    def epochs() -> None:
-        data = Augmented(float)
-        for data.draw in (float, float, lambda _: with_numpys(), lambda _: with_numpys()):
-            list(DataLoader(data, num_workers=1, multiprocessing_context="fork"))
-
-    (made,) = record(epochs).trace.own_generators
-    assert (made.location.rpartition(":")[2], made.count) == (str(line_of(with_numpys, "default_rng")), 2)
-
-
-class WithTorchs(Augmented):
-    """Draws from a ``torch.Generator`` of its own, which its copies in workers do too."""
-
-    def __init__(self, draws: bool = True) -> None:
-        self.generator = torch.Generator()
-        self.draws = draws
-
-    def __getitem__(self, index: int) -> float:
-        return float(torch.rand((), generator=self.generator)) if self.draws else 0.0
-
-
-@pytest.mark.parametrize(
-    ("seed", "count"),
-    [
-        (lambda made: made.seed(), 1),
-        (lambda made: made.manual_seed(time.time_ns()), 1),
-        (lambda made: made.set_state(torch.Generator().get_state()), 0),
-        (lambda made: (made.seed(), made.manual_seed(3)), 0),
-        (lambda made: (made.seed(), torch.rand(1, generator=made), made.manual_seed(3)), 0),
-        (lambda made: None, 0),
-    ],
-)
-def test_a_generator_of_torchs_that_draws_in_workers_alone_is_found(seed: Callable[[Any], object], count: int) -> None:
-    def epoch(draws: bool) -> None:
-        data = WithTorchs(draws)
-        seed(data.generator)
-        torch.rand(1, generator=data.generator)
-        list(DataLoader(data, num_workers=2, multiprocessing_context="fork"))
-
-    made = record(lambda: epoch(True)).trace.own_generators
-    assert [(each.kind.value, each.count) for each in made] == [("passed", 1)] * count
-    assert record(lambda: epoch(False)).trace.own_generators == ()
+    assert verdicts(lambda: list(DataLoader([1.0, make() is None]))) == []

@@ -49,7 +49,6 @@ def loaded(origin: SeedOrigin, *, is_given: bool) -> Trace:
                 has_generator=is_given,
                 origin=origin,
                 start_method="fork",
-                worker_draws=("numpy",),
             ),
         )
     )

@@ -2,7 +2,7 @@
 
 Imports neither torch, since a pool may be started before it, nor ``multiprocessing``, which notes at its import which
 module ``__main__`` is. A loader's workers are left to their loader: their batches are inputs of recorded calls, which
-are digested, and their draws are followed.
+are digested.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import torch
 from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.patching import Watch, WatchedCall
-from tracer.recording.randomness import own_generators, seed_calls
+from tracer.recording.randomness import seed_calls
 from tracer.recording.randomness.host_generators import (
     FIXED,
     MACHINE,
@@ -291,8 +291,6 @@ class SeedWatch(GeneratorWatch):
             self._seeded_elsewhere("", provenance)
         elif is_default:
             self._keep_elsewhere()
-        else:
-            _tell_of_passed(generator, provenance, caller)
         if is_default and "cb" in caller.functions and earlier is provenance:
             events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
         else:
@@ -319,8 +317,6 @@ class SeedWatch(GeneratorWatch):
             other = (self._of_passed if is_default else self._of_defaults).get(seed)
             values.note(seed, other or self._at(SeedOrigin.RESTORED, caller.frame))
         events: list[EventEntry] = []
-        if not is_default:
-            _tell_of_passed(generator, values.get(seed) or UNSEEN, caller)
         if not caller.is_torch:
             name = str(generator.device) if is_default else GeneratorKind.PASSED.value
             events = self._note_event(name, SeedOrigin.RESTORED, caller.frame)
@@ -337,11 +333,6 @@ class SeedWatch(GeneratorWatch):
         if events is not None:
             self._awaited.extend(events)
             self._awaited = []
-
-
-def _tell_of_passed(generator: Any, provenance: Provenance, caller: SeedCaller) -> None:
-    for own in own_generators.WATCHERS.listeners:
-        own.torchs_begins_anew(generator, provenance.origin is SeedOrigin.MACHINE, caller.frame)
 
 
 def _origin(is_from_machine: bool) -> SeedOrigin:

@@ -1,18 +1,13 @@
 """Each iterated ``DataLoader``: where it was constructed, where its order and its workers' seeds come from.
 
-Reading a loader draws nothing, starts nothing and keeps nothing alive. A forked worker looks after each fetch at the
-generators that torch seeds in it, and at the program's own; other workers cannot be watched.
+Reading a loader draws nothing, starts nothing and keeps nothing alive. What its workers draw is not seen.
 """
 
 from __future__ import annotations
 
-import importlib
-import mmap
 import multiprocessing
 import sys
-from collections.abc import Iterator, MutableMapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import MutableMapping
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -20,14 +15,11 @@ import msgspec
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from tracer.names import GeneratorKind, SeedOrigin
-from tracer.recording import patching
-from tracer.recording.origin.sites import Site, Sites, is_torchs_own, placed, spell
-from tracer.recording.patching import Watch, WatchedCall, WatchedFunction, Watchers
+from tracer.names import SeedOrigin
+from tracer.recording.origin.sites import Site, Sites, placed, spell
+from tracer.recording.patching import WatchedFunction, Watchers
 from tracer.recording.randomness import own_generators
-from tracer.recording.randomness.generators import SEEDS, seed_caller
-from tracer.recording.randomness.host_generators import HostGenerator, host_generators
-from tracer.recording.randomness.own_generators import hashed_state
+from tracer.recording.randomness.generators import SEEDS
 from tracer.trace.records import Loader
 
 #: Lines that iterate one loader, and data sets that wrap each other, as many as are looked at.
@@ -44,95 +36,7 @@ class _Place(msgspec.Struct, eq=False):
 class _Count(msgspec.Struct, eq=False):
     iterations: int = 0
     epoch_set: bool | None = None
-    worker_draws: _WorkerDraws | None = None
     iterated_at: dict[str, None] = {}
-
-
-#: The global generators, by the byte that says that workers drew from them.
-_GLOBAL = (GeneratorKind.PYTHON, GeneratorKind.NUMPY, GeneratorKind.TORCH)
-
-
-class _WorkerDraws:
-    """The generators that the workers of one group of loaders drew from: workers write, the training process reads.
-    Draws after the program seeded one in the worker do not count, unless it put back what torch seeded."""
-
-    def __init__(self) -> None:
-        self._shared = mmap.mmap(-1, len(_GLOBAL))
-        self._own = own_generators.WATCHERS.listeners
-        self._rests: dict[GeneratorKind, tuple[int, int]] = {}
-        """In a worker, once ``worker_init_fn`` ran: the states that torch, or that, seeded."""
-        self._are_programs: set[GeneratorKind] = set()
-
-    def generators(self) -> tuple[str, ...]:
-        return tuple(str(kind) for byte, kind in enumerate(_GLOBAL) if self._shared[byte])
-
-    def watch_this_process(self) -> None:
-        """In a worker, before it starts: watch what seeds, and look at each fetch."""
-        if "numpy" in sys.modules:
-            importlib.import_module("numpy.random")  # which torch seeds in a moment
-        for library in host_generators():
-            self._watch_seeds(library, library.module, "seed", library.restores)
-        self._watch_seeds(None, torch._C.Generator, "manual_seed", "seed", "set_state")
-        for own in self._own:
-            own.go_on_in_worker()
-        kinds = getattr(sys.modules.get("torch.utils.data"), "_DatasetKind", None)
-        patching.place([(kinds, "create_fetcher")], Watch(self._begins, self._look_at_each_fetch))
-
-    def _watch_seeds(self, library: HostGenerator | None, owner: Any, *names: str) -> None:
-        for name in names:
-            after = partial(self._seeded, library, name.endswith("seed"))
-            patching.place([(owner, name)], Watch(partial(self._before_seed, library), after))
-
-    def _begins(self, _: WatchedCall) -> None:
-        if not self._rests:  # a worker that lives on comes again
-            self._rests.update((kind, hashed_state(generator)) for kind, generator in _globals())
-
-    def _look_at_each_fetch(self, call: WatchedCall) -> None:
-        fetch = call.result.fetch
-
-        def fetch_and_look(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return fetch(*args, **kwargs)
-            finally:
-                with suppress(Exception):
-                    self._look()
-                    for own in self._own:
-                        own.look_in_worker()
-
-        call.result.fetch = fetch_and_look
-
-    def _look(self) -> None:
-        for kind, generator in _globals():
-            rest = self._rests.get(kind)
-            if rest is not None and kind not in self._are_programs and hashed_state(generator) != rest:
-                self._shared[_GLOBAL.index(kind)] = 1
-
-    def _before_seed(self, library: HostGenerator | None, call: WatchedCall) -> None:
-        self._look()
-        call.before = hashed_state(call.first if library is None else library.hidden)
-
-    def _seeded(self, library: HostGenerator | None, is_seed: bool, call: WatchedCall) -> None:
-        """A generator of torch's (``None``), or a library's, was seeded, or its state put back."""
-        generator, seeds = call.first, list(call.args[1:])
-        kind = GeneratorKind.TORCH if generator is torch.default_generator else GeneratorKind.PASSED
-        if library is not None:
-            generator, kind = library.hidden, GeneratorKind(library.name)
-            seeds = [*call.args, *call.kwargs.values()]
-        if kind in self._rests:
-            is_programs = hashed_state(generator) != self._rests[kind]
-            (self._are_programs.add if is_programs else self._are_programs.discard)(kind)
-        frame = seed_caller(call.frame).frame
-        for own in self._own if frame is not None and not is_torchs_own(frame.f_code.co_filename) else ():
-            if is_seed:
-                own.is_seeded(kind, generator, call.before, seeds[0] if seeds else None, frame)
-            else:
-                own.begins_anew(generator, call.before)
-
-
-def _globals() -> Iterator[tuple[GeneratorKind, Any]]:
-    for library in host_generators():
-        yield GeneratorKind(library.name), library.hidden
-    yield GeneratorKind.TORCH, torch.default_generator
 
 
 class LoaderLog:
@@ -143,7 +47,6 @@ class LoaderLog:
         self._places: MutableMapping[Any, _Place] = WeakIdKeyDictionary()
         """The loaders, and their distributed samplers, that are alive."""
         self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
-        self._next_worker_draws: _WorkerDraws | None = None
 
     def start(self) -> None:
         _LOADERS.add(self)
@@ -159,7 +62,6 @@ class LoaderLog:
                 iterations=count.iterations,
                 epoch_set=count.epoch_set,
                 iterated_at=tuple(count.iterated_at),
-                worker_draws=count.worker_draws.generators() if count.worker_draws is not None else (),
             )
             for (site, own, kind), count in self._iterated.items()
         )
@@ -176,10 +78,7 @@ class LoaderLog:
         count.iterations += 1
         if len(count.iterated_at) < _MOST_LINES:
             count.iterated_at[spell(self._sites.users_own(frame))] = None
-        if kind.workers and kind.workers_seen and count.worker_draws is None:
-            count.worker_draws = _WorkerDraws()
-        self._next_worker_draws = count.worker_draws
-        if not kind.workers_seen:
+        if kind.workers:
             for own in own_generators.WATCHERS.listeners:
                 own.may_draw_elsewhere()
         if order.is_distributed:
@@ -187,11 +86,6 @@ class LoaderLog:
             sampler.iterations += 1
             if sampler.iterations > 1:
                 count.epoch_set = bool(count.epoch_set or sampler.sets_epoch or _read(order.sampler, "epoch", 0))
-
-    def worker_begins(self) -> None:
-        """This process is a worker, forked by the last iterator."""
-        if self._next_worker_draws is not None:
-            self._next_worker_draws.watch_this_process()
 
     def _described(self, loader: Any, order: _Order) -> Loader:
         workers = _read(loader, "num_workers", 0)
@@ -221,7 +115,6 @@ class LoaderLog:
             start_method=method,
             fetched_by=fetches.__qualname__ if fetches is not None else "",
             fetched_at=spell(self._sites.resolve(fetches.__code__, 0)) if fetches is not None else "",
-            workers_seen=method in ("", "fork"),
         )
 
     def _provenance(self, generator: torch.Generator | None) -> tuple[SeedOrigin, str]:
@@ -312,14 +205,12 @@ def _caller(frame: FrameType, loader: Any) -> FrameType:
 def _functions() -> list[WatchedFunction]:
     loader = _torch_class("dataloader", "DataLoader") or None
     sampler = _torch_class("distributed", "DistributedSampler") or None
-    worker = sys.modules.get("torch.utils.data._utils.worker")
     return [
         WatchedFunction(
             [(loader, "__init__")], before=lambda log, call: log.place_of(call.first, _caller(call.frame, call.first))
         ),
         WatchedFunction([(loader, "__iter__")], before=lambda log, call: log.iterates(call.frame, call.first)),
         WatchedFunction([(sampler, "set_epoch")], before=lambda log, call: log.epoch_was_set(call.frame, call.first)),
-        WatchedFunction([(worker, "_worker_loop")], before=lambda log, call: log.worker_begins(), in_children=True),
     ]
 
 

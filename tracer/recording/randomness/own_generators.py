@@ -1,22 +1,19 @@
 """Generators of the program's own that were made without a fixed seed and drew, by the line that made each.
 
-A generator that is given a state before it is drawn from counts as the one does that this state came from. What forked
-workers of a loader make is told by memory that they share with the training process. Imports neither torch nor NumPy.
+A generator that is given a state before it is drawn from counts as the one does that this state came from. What workers
+of a loader make or draw is not seen. Imports neither torch nor NumPy.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import mmap
 import os
 import random
 import sys
 import weakref
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -34,8 +31,6 @@ _NUMPY_RANDOM = os.path.join("numpy", "random", "")
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _UNPICKLES = os.path.join("numpy", "random", "_pickle.py")
 _KEPT = 1024
-#: A record that a worker writes takes one slot of this size.
-_SLOT, _SLOTS = 2048, 256
 #: NumPy's own bit generators.
 _NUMPY_BITS = frozenset({"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"})
 
@@ -51,7 +46,7 @@ class _Followed(msgspec.Struct, eq=False):
     counted: OwnGenerator
     line: seed_calls.CodePlace
     is_elsewhere: bool = False
-    """Whether a worker that nobody sees may have a copy."""
+    """Whether a loader's worker may have a copy."""
 
     @property
     def drew(self) -> bool:
@@ -67,8 +62,6 @@ class OwnGenerators:
         self._entropy = seed_calls.Newest(_KEPT)
         """The last numbers that NumPy took from the system for generators without a seed."""
         self._followed: dict[int, _Followed] = {}
-        self._of_workers = mmap.mmap(-1, _SLOT * _SLOTS)
-        """Shared with forked workers: records of those that drew there, each in the slot that its text gives."""
 
     def start(self) -> None:
         WATCHERS.add(self)
@@ -77,14 +70,8 @@ class OwnGenerators:
         WATCHERS.discard(self)
 
     def listed(self) -> tuple[OwnGenerator, ...]:
-        """The generators, in order of first occurrence; then those that workers drew from alone."""
-        told = {made: count for made, count in self._counted().items() if made.kind is not GeneratorKind.PASSED}
-        for at in range(0, len(self._of_workers), _SLOT):
-            if self._of_workers[at]:
-                text = self._of_workers[at : at + _SLOT].rstrip(b"\0")
-                made, count = msgspec.json.decode(text, type=tuple[OwnGenerator, int])
-                told[made] = max(told.get(made, 0), count)
-        return tuple(msgspec.structs.replace(made, count=count) for made, count in told.items())
+        """The generators, in order of first occurrence."""
+        return tuple(msgspec.structs.replace(made, count=count) for made, count in self._counted().items())
 
     def _counted(self) -> Counter[OwnGenerator]:
         counts = Counter(self._counts)
@@ -96,34 +83,9 @@ class OwnGenerators:
         return counts
 
     def may_draw_elsewhere(self) -> None:
-        """A loader starts workers that are not forked: they may have copies."""
+        """A loader starts workers: they may have copies."""
         for followed in self._followed.values():
             followed.is_elsewhere = True
-
-    def go_on_in_worker(self) -> None:
-        """Watch in a forked worker, which has copies of its parent's generators: the parent's own never move."""
-        WATCHERS.add(self)
-        self._counts.clear()
-        for followed in self._followed.values():
-            if followed.counted.kind is GeneratorKind.PASSED:  # what it drew before is its parent's draw
-                followed.at_birth = cache(partial(hashed_state, followed.alive()))
-                followed.at_birth()
-
-    def look_in_worker(self) -> None:
-        for identity, followed in tuple(self._followed.items()):
-            if followed.drew:
-                self._leave(identity, has_drawn=True)
-        for made, count in self._counted().items():
-            self._tell(msgspec.json.encode((made, min(count, 2))))
-
-    def _tell(self, text: bytes) -> None:
-        slot = zlib.crc32(text)
-        for at in ((slot + number) % _SLOTS * _SLOT for number in range(_SLOTS)):
-            if self._of_workers[at : at + len(text)] == text or len(text) >= _SLOT:
-                return
-            if not self._of_workers[at]:
-                self._of_workers[at : at + len(text)] = text
-                return
 
     def python_is_seeded(self, call: WatchedCall) -> None:
         """``seed`` of a ``random.Random``, which its construction calls too."""
@@ -138,20 +100,13 @@ class OwnGenerators:
         """``generator``, which had the state ``before``, is seeded by the line of ``frame``."""
         self.begins_anew(generator, before)
         if seed is None or seed_calls.takes_another_number(frame, seed):
-            is_object = kind in (GeneratorKind.PYTHON_OBJECTS, GeneratorKind.NUMPY_OBJECTS)
-            self._starts(kind, generator, seed is not None or not is_object, frame)
+            self._starts(kind, generator, seed is not None, frame)
 
     def takes_from_the_system(self, call: WatchedCall) -> None:
         """A ``random.SystemRandom`` is made, which has no state to compare or seed; packages name files by one."""
         frame = _outside(call.frame)
         if frame is not None and self._sites.kind_of(frame.f_code.co_filename) == USER:
             self._counts.update(filter(None, [self._counted_as(GeneratorKind.PYTHON_OBJECTS, False, frame)]))
-
-    def torchs_begins_anew(self, generator: Any, is_random: bool, frame: FrameType | None) -> None:
-        """A ``torch.Generator`` of the program's has another state, which workers may draw from."""
-        self._followed.pop(id(generator), None)
-        if is_random:
-            self._starts(GeneratorKind.PASSED, generator, True, frame)
 
     def _starts(self, kind: GeneratorKind, generator: Any, is_seeded: bool, frame: FrameType | None) -> None:
         """``generator`` has a state that is another one in every process."""
@@ -253,9 +208,6 @@ def hashed_state(generator: Any) -> _State:
     try:
         if isinstance(generator, random.Random):
             state: Any = generator.getstate()
-        elif hasattr(generator, "get_state"):  # torch's
-            held = generator.get_state()
-            return generator.initial_seed(), hash(ctypes.string_at(held.data_ptr(), held.numel()))
         else:
             state = as_bytes(generator.state)
         return hash(table_of(state)), hash(state)

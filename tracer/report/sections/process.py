@@ -358,10 +358,6 @@ def _further(loader: Loader) -> Iterable[str]:
         yield "persistent workers"
     if loader.epoch_set is False:
         yield "set_epoch was never called"
-    if loader.worker_draws:
-        yield f"its workers drew from {joined(loader.worker_draws)}"
-    if loader.workers and not loader.workers_seen:
-        yield "its workers could not be watched"
 
 
 #: How a trace is named that a rank wrote.
