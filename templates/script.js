@@ -87,14 +87,13 @@ function copier(block) {
 }
 
 function start(data) {
-  const inPlace = Object.fromEntries(data.place_fields.map((name, index) => [name, index]));
-  const inRuling = Object.fromEntries(data.ruling_fields.map((name, index) => [name, index]));
+  const placeOf = Object.fromEntries(data.fields.map((name, index) => [name, index]));
   const severity = Object.fromEntries(data.verdicts.map((verdict, index) => [verdict.name, index]));
   const phases = Object.fromEntries(data.phases.map((name, index) => [name, index]));
 
-  // A row is what was recorded, which ruling was made on it, and its position from 0.
-  const rows = data.rows.map(([place, ruling], at) => ({ place, ruling, at }));
-  const number = (row, field) => (field in inPlace ? row.place[inPlace[field]] : data.rulings[row.ruling][inRuling[field]]);
+  // A row is the numbers of its cells, and its position from 0.
+  const rows = data.rows.map((cells, at) => ({ cells, at }));
+  const number = (row, field) => row.cells[placeOf[field]];
   const text = (row, field) => data.strings[number(row, field)];
   const isNumber = (field) => data.numbers.includes(field);
   const told = (row, field) => (isNumber(field) ? number(row, field).toLocaleString("en") : text(row, field));
@@ -302,23 +301,18 @@ function start(data) {
     ...fields.map(([id, field]) => [id, (row) => text(row, field)]),
     ["by-gate", (row) => (acceptance(row) === undefined ? "left" : "accepted")],
   ].filter(([id]) => control(id));
-  const worded = (fields) => fields.filter((name) => !isNumber(name));
-  const searched = worded(data.place_fields);
-  const ruled = worded(data.ruling_fields);
-  // Lower-case texts of places and rulings, made when something is searched for.
-  const texts = { places: [], rulings: [] };
-  const haystack = (kind, index, row, fields) => (texts[kind][index] ??= fields.map((field) => text(row, field)).join(" \n ").toLowerCase());
-
+  const searched = data.fields.map((_, index) => index).filter((index) => !isNumber(data.fields[index]));
+  let lower = null;
+  // For each word that is searched for, which strings have it.
   let sought = [];
+  const having = (word) => (lower ??= data.strings.map((one) => one.toLowerCase())).map((one) => one.includes(word));
   function matches(row) {
     const module = text(row, "module");
     if (line && lineOf(row) !== line) return false;
     const part = control("by-module").value.trim().toLowerCase();
     if (part && !module.toLowerCase().includes(part)) return false;
     if (!exactly.every(([id, value]) => !control(id).value || control(id).value === value(row))) return false;
-    return sought.every(
-      (word) => haystack("places", row.at, row, searched).includes(word) || haystack("rulings", row.ruling, row, ruled).includes(word),
-    );
+    return sought.every((has) => searched.some((index) => has[row.cells[index]]));
   }
   let onPaper = false;
   const stands = (row) => {
@@ -341,7 +335,7 @@ function start(data) {
   function apply(after = 60) {
     clearTimeout(waiting);
     const draw = () => {
-      sought = control("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+      sought = control("search").value.toLowerCase().split(/\s+/).filter(Boolean).map(having);
       chips();
       table.draw();
     };

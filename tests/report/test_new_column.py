@@ -9,14 +9,13 @@ import pytest
 from tests.report.browser import Browser, Opened
 from tests.support.build import finding, report
 from tracer.report import finding_columns
-from tracer.report.finding_columns import FindingColumn, Look, RowHalf
+from tracer.report.finding_columns import FindingColumn, Look
 
 ADDED = (
     FindingColumn(
         name="letters",
         cell=lambda row: len(row.finding.op),
         is_number=True,
-        part=RowHalf.PLACE,
         label="Letters of the op",
         in_files=True,
     ),
@@ -24,12 +23,11 @@ ADDED = (
         name="shouted",
         cell=lambda row: row.finding.rule.upper(),
         on_page=lambda row: f"{row.finding.rule.upper()} on the page",
-        part=RowHalf.RULING,
         label="Shouted",
         look=Look.CODE,
         in_files=True,
     ),
-    FindingColumn(name="of_files", cell=lambda row: "for files alone", in_files=True),
+    FindingColumn(name="of_files", cell=lambda row: "for files alone", in_files=True, is_on_page=False),
 )
 
 

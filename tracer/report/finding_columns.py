@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -62,15 +62,6 @@ class Judged(NamedTuple):
     judgement: Judgement
 
 
-class RowHalf(Word):
-    """The half of a page's row that a column belongs to; halves repeat, and each is written once."""
-
-    PLACE = "place"
-    """The half of what was recorded."""
-    RULING = "ruling"
-    """The half of what was ruled on it."""
-
-
 class Look(Word):
     """The look of a cell in an opened row of the page."""
 
@@ -91,8 +82,8 @@ class FindingColumn(CellColumn[Judged]):
 
     in_files: bool = False
     """Whether it stands in CSV and data frames."""
-    part: RowHalf | None = None
-    """``None``: the page does not have it."""
+    is_on_page: bool = True
+    """Whether the page's data have it."""
     on_page: Callable[[Judged], Cell] | None = None
     """Returns its cell for the page, where that is another text."""
     label: str = ""
@@ -102,9 +93,9 @@ class FindingColumn(CellColumn[Judged]):
     """Whether it precedes what was recorded in an opened row, as the reason and the remedy do."""
 
 
-def on_page(part: RowHalf) -> tuple[FindingColumn, ...]:
-    """The columns of one half of the page's rows."""
-    return tuple(column for column in COLUMNS if column.part is part)
+def on_page() -> list[FindingColumn]:
+    """The columns of the page's data."""
+    return [column for column in COLUMNS if column.is_on_page]
 
 
 def details() -> list[FindingColumn]:
@@ -166,7 +157,6 @@ def _condition(condition: Condition) -> str:
 
 
 def _column(
-    part: RowHalf,
     name: str,
     label: str = "",
     look: Look = Look.TEXT,
@@ -174,68 +164,65 @@ def _column(
     cell: Callable[[Judged], Cell] | None = None,
     **more: Any,
 ) -> FindingColumn:
-    """A column of one half of the page's rows. It holds the finding's field ``name`` unless ``cell`` says otherwise."""
-    cell = cell or attrgetter(f"finding.{name}")
-    return FindingColumn(name=name, cell=cell, part=part, label=label, look=look, **more)
+    """A column that holds the finding's field ``name`` unless ``cell`` says otherwise."""
+    return FindingColumn(name=name, cell=cell or attrgetter(f"finding.{name}"), label=label, look=look, **more)
 
 
-_place, _ruling = partial(_column, RowHalf.PLACE), partial(_column, RowHalf.RULING)
-
-#: Every column. Files have theirs in this order; so do the halves of the page's rows, and what an opened row shows.
+#: Every column. Files have theirs in this order; so do the page's rows, and what an opened row shows.
 COLUMNS: tuple[FindingColumn, ...] = (
-    _ruling(
+    _column(
         "backend",
         "Judged by the table of",
         in_files=True,
         cell=lambda row: backend_of(row.finding, row.judgement).value,
     ),
-    FindingColumn(name="torch", cell=attrgetter("judgement.target.torch"), in_files=True),
-    _ruling("rule", "Rule", Look.CODE, in_files=True),
-    _place("subject", "Speaks of", Look.CODE),
-    _place("ops", "Matters for these calls", Look.CODE_LINES, cell=_ops),
-    _place("op", "Op", Look.CODE, in_files=True, on_page=lambda row: subject_of(row.finding)),
-    _ruling("runs_as", "Runs as", Look.CODE, cell=lambda row: runs_as_of(row.finding)),
-    _ruling("host", "Runs on the host", cell=lambda row: HOST_CODE[row.finding.host] if row.finding.host else ""),
-    _place("phase", in_files=True, cell=attrgetter("finding.phase.value"), on_page=lambda row: phase_of(row.finding)),
-    _place("about", cell=lambda row: ABOUT[row.finding.about].label),
-    _place("module", "Module", Look.CODE, in_files=True),
-    _place("location", "Place", Look.CODE, in_files=True, on_page=_location),
-    _place("function", "Function", Look.CODE, in_files=True),
-    _place("called_from", "Called from", Look.CODE, in_files=True),
-    _place("node", "Autograd node", Look.CODE),
-    _place("regions", "Compiled, in region", Look.CODE_LINES, cell=lambda row: "\n".join(row.finding.regions)),
-    _place("kernels", "Kernels", Look.CODE_LINES, cell=lambda row: "\n".join(row.finding.kernels)),
-    _place("facts", "Facts recorded", Look.CODE, cell=lambda row: _facts(tuple(row.finding.facts.items()))),
-    _place("count", in_files=True, is_number=True),
-    _ruling("verdict", in_files=True, cell=attrgetter("finding.verdict.value")),
-    _ruling("deterministic_mode", in_files=True, cell=attrgetter("finding.deterministic_mode.value")),
-    _ruling("cause", in_files=True, cell=lambda row: row.finding.cause.value if row.finding.cause else ""),
-    _ruling("why", "Why", Look.PROSE, leads=True),
-    _ruling(
+    _column("torch", cell=attrgetter("judgement.target.torch"), in_files=True, is_on_page=False),
+    _column("rule", "Rule", Look.CODE, in_files=True),
+    _column("subject", "Speaks of", Look.CODE),
+    _column("ops", "Matters for these calls", Look.CODE_LINES, cell=_ops),
+    _column("op", "Op", Look.CODE, in_files=True, on_page=lambda row: subject_of(row.finding)),
+    _column("runs_as", "Runs as", Look.CODE, cell=lambda row: runs_as_of(row.finding)),
+    _column("host", "Runs on the host", cell=lambda row: HOST_CODE[row.finding.host] if row.finding.host else ""),
+    _column("phase", in_files=True, cell=attrgetter("finding.phase.value"), on_page=lambda row: phase_of(row.finding)),
+    _column("about", cell=lambda row: ABOUT[row.finding.about].label),
+    _column("module", "Module", Look.CODE, in_files=True),
+    _column("location", "Place", Look.CODE, in_files=True, on_page=_location),
+    _column("function", "Function", Look.CODE, in_files=True),
+    _column("called_from", "Called from", Look.CODE, in_files=True),
+    _column("node", "Autograd node", Look.CODE),
+    _column("regions", "Compiled, in region", Look.CODE_LINES, cell=lambda row: "\n".join(row.finding.regions)),
+    _column("kernels", "Kernels", Look.CODE_LINES, cell=lambda row: "\n".join(row.finding.kernels)),
+    _column("facts", "Facts recorded", Look.CODE, cell=lambda row: _facts(tuple(row.finding.facts.items()))),
+    _column("count", in_files=True, is_number=True),
+    _column("verdict", in_files=True, cell=attrgetter("finding.verdict.value")),
+    _column("deterministic_mode", in_files=True, cell=attrgetter("finding.deterministic_mode.value")),
+    _column("cause", in_files=True, cell=lambda row: row.finding.cause.value if row.finding.cause else ""),
+    _column("why", "Why", Look.PROSE, leads=True),
+    _column(
         "reason",
         "Unknown because",
         leads=True,
         cell=lambda row: f"{row.finding.reason.says} {row.finding.reason_detail}".strip() if row.finding.reason else "",
     ),
-    _ruling("remedy", "What to do", Look.PROSE, leads=True, in_files=True),
-    _ruling("code", "Code to paste", Look.PASTE, leads=True),
-    _ruling(
+    _column("remedy", "What to do", Look.PROSE, leads=True, in_files=True),
+    _column("code", "Code to paste", Look.PASTE, leads=True),
+    _column(
         "where",
         "Where it must stand",
         Look.PROSE,
         leads=True,
         cell=lambda row: row.finding.where if row.finding.code else "",
     ),
-    _ruling(
+    _column(
         "decided",
         "Conditions that decided",
         Look.LINES,
         leads=True,
         cell=lambda row: deciding_words(row.finding.decided),
     ),
-    _ruling("planned", "With the plan's settings", leads=True, cell=_planned),
-    _ruling("note", "Note", leads=True, cell=lambda row: _EXTRAPOLATED if row.finding.extrapolated else ""),
-    _ruling(
+    _column("planned", "With the plan's settings", leads=True, cell=_planned),
+    _column("note", "Note", leads=True, cell=lambda row: _EXTRAPOLATED if row.finding.extrapolated else ""),
+    _column(
         "evidence",
         "Evidence",
         Look.LINES,

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from tracer.plain import LINE_NUMBER, one_line, visible
 from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import PAGE, Reader, Words, flat
-from tracer.report.finding_columns import Judged, RowHalf, details, on_page
+from tracer.report.finding_columns import Judged, details, on_page
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.findings import accepted_in_words, like_draws
 from tracer.report.sections.order import sections_of
@@ -165,39 +164,28 @@ def assets() -> dict[str, str]:
 
 # --- the findings as data ---------------------------------------------------------------------------------
 
-# Every string stands once, and so does every ruling; rows are numbers. So ten thousand findings stay small.
+# Every string stands once, and rows are numbers: so ten thousand findings stay small.
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
-def _numbering() -> defaultdict[Any, int]:
-    """Numbers things from 0 in the order in which they are first asked for."""
-    numbers: defaultdict[Any, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
-    return numbers
-
-
 def findings_json(report: Report) -> str:
-    """The page's JSON: strings, rulings, a row a finding, and the words of verdicts.
+    """The page's JSON: strings, a row a finding, and the words of verdicts.
 
     No character in the JSON can end the element that it stands in, or a line of JavaScript.
     """
-    strings, rulings = _numbering(), _numbering()
-    columns = {half: on_page(half) for half in RowHalf}
-
-    def cells(half: RowHalf, row: Judged) -> tuple[int, ...]:
-        made = ((column.on_page or column.cell)(row) for column in columns[half])
-        return tuple([strings[cell] if isinstance(cell, str) else int(cell) for cell in made])
-
-    judged = [Judged(finding, report.judgement) for finding in report.findings]
+    strings: defaultdict[str, int] = defaultdict()
+    strings.default_factory = strings.__len__
+    columns = on_page()
+    judged = (Judged(finding, report.judgement) for finding in report.findings)
+    cells = ([(column.on_page or column.cell)(row) for column in columns] for row in judged)
     accepted = {waiver.finding: accepted_in_words(waiver) for waiver in report.accepted or ()}
     data: dict[str, Any] = {
-        "place_fields": [column.name for column in columns[RowHalf.PLACE]],
-        "ruling_fields": [column.name for column in columns[RowHalf.RULING]],
-        "numbers": [column.name for column in chain(*columns.values()) if column.is_number],
+        "fields": [column.name for column in columns],
+        "numbers": [column.name for column in columns if column.is_number],
         "details": [{"field": one.name, "label": one.label, "look": one.look.value} for one in details()],
-        "rows": [(cells(RowHalf.PLACE, row), rulings[cells(RowHalf.RULING, row)]) for row in judged],
+        "rows": [[strings[cell] if isinstance(cell, str) else cell for cell in row] for row in cells],
         # What a gate let pass never stands for what it did not.
         "folds": [group for group in like_draws(report.findings, accepted) if len(group) > 1],
         "torch": visible(report.target.torch),
@@ -209,7 +197,7 @@ def findings_json(report: Report) -> str:
         "phases": [phase.value for phase in Phase],
         "accepted": [(position, strings[words]) for position, words in accepted.items()],
     }
-    data |= {"rulings": list(rulings), "strings": [visible(text) for text in strings]}
+    data["strings"] = [visible(text) for text in strings]
     text = msgspec.json.encode(data).decode("utf-8")
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
 
