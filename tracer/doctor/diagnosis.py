@@ -113,10 +113,10 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
     ``environment.torch`` is empty where torch is absent: torch's own settings are left out then, and counted.
     """
     releases = reviewed_releases(table.reviewed)
-    asked = release(environment.torch) if outlook.has_torch else ""
-    place = placed(table.reviewed, asked) if asked else "reviewed"
+    installed = release(environment.torch) if outlook.has_torch else ""
+    place = placed(table.reviewed, installed) if installed else "reviewed"
     # Whichever release will be used where none is installed: what they disagree about is unknown.
-    versions = (asked,) if asked else tuple(f"{reviewed}.0" for reviewed in releases)
+    versions = (installed,) if installed else tuple(f"{reviewed}.0" for reviewed in releases)
     if place == "newer":
         versions = (f"{releases[-1]}.0",)
     rows = [row for row in table.row if _bears(row, outlook) and any(speaks_of(row.torch, torch) for torch in versions)]
@@ -137,18 +137,18 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
     checked.sort(key=lambda row: (SEVERITY.index(row.verdict), not row.is_note))  # stable: else the table's order
     return Diagnosis(
         outlook=outlook,
-        torch=asked,
+        torch=installed,
         settings=tuple(checked),
         unread=unread,
-        banners=tuple(_banners(outlook, place, asked, releases)),
+        banners=tuple(_banners(outlook, place, installed, releases)),
     )
 
 
-def _banners(outlook: Outlook, place: str, asked: str, releases: Sequence[str]) -> Iterator[str]:
+def _banners(outlook: Outlook, place: str, installed: str, releases: Sequence[str]) -> Iterator[str]:
     if not outlook.has_torch:
         yield "torch cannot be imported here: environment variables and Python alone were checked."
     elif place == "newer":
-        yield f"The table was reviewed up to torch {releases[-1]}: its answers are extrapolated to {asked}."
+        yield f"The table was reviewed up to torch {releases[-1]}: its answers are extrapolated to {installed}."
     elif place != "reviewed":
         yield f"The table was reviewed for torch {releases[0]} to {releases[-1]} alone: nothing is known here."
 
@@ -198,9 +198,9 @@ def _wanted(row: SettingRow, version: str, settings: _Settings) -> str:
         is_default_good = not row.safe and row.default is not None
         return " or ".join(_in_words(row, {"unset"} if is_default_good else {"safe"}))
     own = settings()
-    asked = {"unset": own, "safe": settings(row.sets), "other": own}
-    good = {word for word, sets in asked.items() if _decided(row, version, sets, word).verdict is Verdict.DETERMINISTIC}
-    return "" if len(good) == len(asked) else " or ".join(_in_words(row, good))
+    tried = {"unset": own, "safe": settings(row.sets), "other": own}
+    good = {word for word, sets in tried.items() if _decided(row, version, sets, word).verdict is Verdict.DETERMINISTIC}
+    return "" if len(good) == len(tried) else " or ".join(_in_words(row, good))
 
 
 def _in_words(row: SettingRow, good: Collection[str]) -> Iterator[str]:

@@ -197,4 +197,4 @@ def _boolean(kind: Kind, key: str, read: Makes, about: str, on_plain: Any = ASK,
 
 
 #: Boolean facts: recorded for ops whose rules use them; that may exempt a call; that may make one a finding.
-asked, noted_fact, marked = (partial(_boolean, kind) for kind in (Kind.ASKED, Kind.NOTED, Kind.MARKED))
+asked_fact, noted_fact, marked = (partial(_boolean, kind) for kind in (Kind.ASKED, Kind.NOTED, Kind.MARKED))

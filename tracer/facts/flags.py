@@ -21,7 +21,7 @@ from tracer.facts.fact import (
     Test,
     Value,
     argument_getter,
-    asked,
+    asked_fact,
     dropout_reader,
     getters,
     marked,
@@ -275,7 +275,9 @@ FACTS = (
     _fact("deterministic", "Attention libraries: is the backward kernel's own switch on?"),
     _fact("sequence", "Bucketizing: is the order inside a bucket kept?"),
     _fact("max_unorm", "Is a limit set on the update's norm?"),
-    asked("arg.training", of_arguments("training|train")(lambda mode: mode is not False), "Does it run in training?"),
+    asked_fact(
+        "arg.training", of_arguments("training|train")(lambda mode: mode is not False), "Does it run in training?"
+    ),
     _fact("reduce", "The reduction.", ("sum", "prod", "mean", "amax", "amin", "add", "multiply")),
     Fact(
         "arg.reduce_op", _REDUCE_OPS, Kind.ASKED, "A collective's reduction, where its caller can be asked.", _reduce_op
@@ -290,19 +292,19 @@ FACTS = (
     _fact("mode", "What an embedding bag computes.", codes={0: "sum", 1: "mean", 2: "max"}),
     _fact("interpolation_mode", "The interpolation.", codes={0: "bilinear", 1: "nearest", 2: "bicubic"}),
     _fact("padding_mode", "The padding.", codes={0: "zeros", 1: "border", 2: "reflection"}),
-    asked(
+    asked_fact(
         "arg.output_mask0",
         of_arguments("output_mask|grad_input_mask")(lambda mask: bool(mask[0])),
         "Is the input's gradient asked for?",
     ),
-    asked(
+    asked_fact(
         "arg.dropout",
         lambda func, services: dropout_reader(func, "p"),
         "Is dropout asked for: a rate above 0, and not in evaluation?",
     ),
-    asked("given.attn_mask", _is_given("attn_mask"), "Was an attention mask given?"),
-    asked("given.weights", _is_given("weights"), "Were weights given?"),
-    asked("given.generator", _is_given("generator"), "Was a generator given?"),
+    asked_fact("given.attn_mask", _is_given("attn_mask"), "Was an attention mask given?"),
+    asked_fact("given.weights", _is_given("weights"), "Were weights given?"),
+    asked_fact("given.generator", _is_given("generator"), "Was a generator given?"),
     marked(
         "call.fits_cudnn",
         _fits_cudnns_ctc,
@@ -318,7 +320,7 @@ FACTS = (
         lambda func, services: lambda args, kwargs: _caller("max_pool3d_with_indices", services) is not None,
         "Was it called by the function that takes another path in deterministic mode if indices are requested?",
     ),
-    asked("operands.both_sparse", _both_sparse, "Products: are both factors sparse?", on_plain=False),
+    asked_fact("operands.both_sparse", _both_sparse, "Products: are both factors sparse?", on_plain=False),
     noted_fact(
         "shape.no_elements",
         _has_no_elements,

@@ -21,7 +21,7 @@ from tracer.facts.fact import (
     Services,
     Test,
     argument_getter,
-    asked,
+    asked_fact,
     noted_fact,
     of_arguments,
     takes_lists,
@@ -257,9 +257,9 @@ FACTS = (
         " alone, or is a row repeated for several?",
         _broadcasts,
     ),
-    asked("index.is_mask", _index_is_mask, "Is every index that was given a mask?"),
-    asked("index.one_value", _one_value, "Is one single value written at every index?"),
-    asked(
+    asked_fact("index.is_mask", _index_is_mask, "Is every index that was given a mask?"),
+    asked_fact("index.one_value", _one_value, "Is one single value written at every index?"),
+    asked_fact(
         "shape.numel_ge_32768",
         _numel_is_large,
         "Does the loop that writes have at least 32,768 elements: those that the indices address?",

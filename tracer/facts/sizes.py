@@ -11,7 +11,7 @@ from functools import partial
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.fact import ArgumentReader, Makes, Services, Test, asked, marked, noted_fact, of_arguments
+from tracer.facts.fact import ArgumentReader, Makes, Services, Test, asked_fact, marked, noted_fact, of_arguments
 
 if TYPE_CHECKING:
     import torch
@@ -305,23 +305,23 @@ def _reach_of_cubic(step: float, is_aligned: bool) -> int:
 
 
 asked_of_sizes, noted_of_sizes, marked_of_sizes = (
-    partial(kind, hangs_on_sizes=True) for kind in (asked, noted_fact, marked)
+    partial(kind, hangs_on_sizes=True) for kind in (asked_fact, noted_fact, marked)
 )
 FACTS = (
     asked_of_sizes("shape.scan_is_whole", _scan_is_whole, "Is it one scan over the whole tensor: numel == size(dim)?"),
-    asked(
+    asked_fact(
         "shape.windows_overlap",
         lambda func, services: _do_fractional_windows_overlap(func, services) or _do_windows_overlap(func, services),
         "Pooling: can one element lie in two windows?",
     ),
-    asked(
+    asked_fact(
         "shape.unit_stride_unpadded",
         of_arguments("kernel_size", "stride", "padding")(
             lambda sizes, steps, pads: all(step == 1 for step in steps or sizes) and not any(pads)
         ),
         "Pooling: is each stride 1 and nothing padded?",
     ),
-    asked("shape.channels_last", _channels_last, "Is the input laid out in channels-last order?"),
+    asked_fact("shape.channels_last", _channels_last, "Is the input laid out in channels-last order?"),
     asked_of_sizes(
         "shape.meets_thrice", _meets_thrice, "Padding: does some element occur three times or more in the output?"
     ),
@@ -335,12 +335,12 @@ FACTS = (
         _rows_repeat_long,
         "Embedding: so many more indices than rows that CUDA may add by atomics?",
     ),
-    asked(
+    asked_fact(
         "shape.topk_radix",
         of_arguments("self", "k", "dim")(lambda source, k, dim: k in _RADIX_KS and dim in (-1, source.dim() - 1)),
         "topk: is k 64, 128, 256, 512 or 1024, along the last dimension?",
     ),
-    asked("shape.grows", _grows, "Resizing: is the storage too small for the new size?"),
+    asked_fact("shape.grows", _grows, "Resizing: is the storage too small for the new size?"),
     asked_of_sizes(
         "shape.divides_evenly", _divides_evenly, "Adaptive pooling: is each input size a multiple of its output size?"
     ),
@@ -361,7 +361,7 @@ FACTS = (
     noted_fact(
         "shape.is_aligned", _is_aligned, "Matrix products: are all sizes multiples of those that Inductor pads to?"
     ),
-    asked(
+    asked_fact(
         "shape.windows_gathered",
         _are_windows_gathered,
         "Average pooling: do at most 125 windows hold one element, which Inductor gathers from?",
