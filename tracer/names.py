@@ -18,6 +18,18 @@ class Word(str, Enum):
     __hash__ = str.__hash__  # as the spelling that they equal, at a string's speed
 
 
+class SaidWord(Word):
+    """A word that is declared with what a report says of it."""
+
+    _value_: str
+    says: str
+
+    def __new__(cls, name: str, says: str = "") -> SaidWord:
+        member = str.__new__(cls, name)
+        member._value_, member.says = name, says
+        return member
+
+
 class Phase(Word):
     """The part of a training step in which a call was made."""
 
@@ -133,40 +145,36 @@ class UnknownReason(Word):
         return member
 
 
-class EvidenceKind(Word):
-    """Kinds of evidence for a claim, strongest last."""
+class EvidenceKind(SaidWord):
+    """Kinds of evidence for a claim, strongest last, in words."""
 
-    VENDOR_KERNEL_LIST = "vendor-kernel-list"
+    VENDOR_KERNEL_LIST = "vendor-kernel-list", "from the vendor's list of kernels"
     """The vendor's list of kernels says so of the kernel that the op runs. Weaker than a page that promises it of the
     op: which kernel an op runs is read elsewhere, and where both speak of one op they do not always agree."""
-    DOCUMENTED = "documented"
-    SOURCE = "source"
-    DISPATCHED = "dispatched"
+    DOCUMENTED = "documented", "documented"
+    SOURCE = "source", "read in the source"
+    DISPATCHED = "dispatched", "seen in builds of torch"
     """A build of torch was seen to refuse the call, or to launch this kernel; nothing was computed."""
-    MEASURED = "measured"
-    GENERATED = "generated"
-    """The code that this very run compiled shows it: a trace's evidence, never a table's, as are the two below."""
-    OBSERVED = "observed"
-    """The data of this run show it, and speak of no other data."""
-    TRIED = "tried"
-    """Calls of this run were replayed on the spot, and the results compared."""
+    MEASURED = "measured", "measured on a device"
+    GENERATED = "generated", "seen in the code that this run compiled"
+    """A trace's evidence, never a table's, as are the two below."""
+    OBSERVED = "observed", "seen in the data of this run"
+    TRIED = "tried", "tried in this run"
 
 
 #: Evidence of one run: a trace's, never a table's.
 OF_A_RUN = (EvidenceKind.GENERATED, EvidenceKind.OBSERVED, EvidenceKind.TRIED)
 
 
-class Shown(Word):
-    """Results that a call's generated code shows."""
+class Shown(SaidWord):
+    """Results that a call's generated code shows, with the claim about its kernel."""
 
-    ADDS_ATOMICALLY = "adds-atomically"
-    """A kernel that the call went into adds floating-point numbers atomically."""
-    NO_ATOMICS = "no-atomics"
-    """None of the kernels that it went into adds anything atomically."""
-    CALLED = "called"
-    """It stayed an op: its eager kernel is called."""
-    TIMED = "timed"
-    """The kernel was chosen by timing several."""
+    ADDS_ATOMICALLY = "adds-atomically", "it adds atomically"
+    """Floating-point numbers."""
+    NO_ATOMICS = "no-atomics", "no two threads add to one element"
+    """None of the kernels that it went into does."""
+    CALLED = "called", "an eager kernel, called"
+    TIMED = "timed", "chosen by timing several"
 
 
 class Backend(Word):
@@ -287,20 +295,17 @@ class StartedBy(Word):
     """By a process that was not watched itself."""
 
 
-class ChildState(Word):
-    """The recorded state of a process that the program started."""
+class ChildState(SaidWord):
+    """The recorded state of a process that the program started, in words."""
 
-    RECORDED = "recorded"
-    UNTRAINED = "untrained"
-    """It loaded torch, and made neither a backward pass nor an optimizer step: it has no trace."""
-    WITHOUT_TORCH = "without-torch"
-    """It loaded no torch, so it made no op."""
-    CUT_SHORT = "cut-short"
-    """It was killed, or runs on, and has left nothing."""
-    NOT_FOLLOWED = "not-followed"
+    RECORDED = "recorded", "recorded"
+    UNTRAINED = "untrained", "without a backward pass or optimizer step"
+    """It loaded torch, and has no trace."""
+    WITHOUT_TORCH = "without-torch", "without torch"
+    CUT_SHORT = "cut-short", "killed or still running, nothing left"
+    NOT_FOLLOWED = "not-followed", "not followed"
     """It was never heard of: another interpreter or user, ``python -I``, ``-E`` or ``-S``, a program that runs none."""
-    ONE_TOO_MANY = "one-too-many"
-    """As many as are recorded were recorded already."""
+    ONE_TOO_MANY = "one-too-many", "not recorded: too many"
 
 
 class Training(Word):
@@ -328,17 +333,15 @@ class Gradients(Word):
     """It did, for a module in training mode that has parameters to train, or for a formula outside modules."""
 
 
-class HostCode(Word):
-    """Reasons why calls are known to run on the host, whatever device a training runs on."""
+class HostCode(SaidWord):
+    """Reasons why calls are known to run on the host, whatever device a training runs on, in words."""
 
-    LOADER = "loader"
-    """A ``DataLoader`` fetched them in this process."""
-    DEVICE = "device"
-    """They were recorded on the CPU in a recording whose other calls ran on the target's device."""
-    IMPORT = "import"
-    """A library made them while it was imported, without a tensor: no step of a training is in them."""
-    NAMED = "named"
-    """``--host``, or a comment at their line, says so."""
+    LOADER = "loader", "fetched by a DataLoader"
+    """In this process."""
+    DEVICE = "device", "recorded on the CPU besides the target's device"
+    IMPORT = "import", "made by a library while it was imported"
+    """Without a tensor: no step of a training is in them."""
+    NAMED = "named", "named by --host, or a comment at the line"
 
 
 class GeneratorKind(Word):
@@ -369,24 +372,44 @@ HOST_GENERATORS = (GeneratorKind.PYTHON, GeneratorKind.NUMPY)
 
 
 class SeedOrigin(Word):
-    """Origins of the state that a generator draws from."""
+    """Origins of the state that a generator draws from, each with a label, words before ``at train.py:3``, and the
+    verdict whose colour it bears."""
 
-    PROGRAM = "program"
-    RESTORED = "restored"
-    FIXED = "fixed"
-    """Nobody seeded it, and torch starts such a generator from one fixed number: a new ``torch.Generator``."""
-    MACHINE = "machine"
-    """It was left to the machine: another state in every process."""
-    UNSEEN = "unseen"
-    """It may have been seeded before recording began: nobody was watching."""
-    DEVICE = "device"
-    """It depends on the device: the call may draw from the host's generator or from an accelerator's, of which the
-    program seeded one."""
-    MOVED_ON = "moved-on"
-    """A checkpoint runs its forward again and draws other numbers: it did not save the state
-    (``preserve_rng_state=False``)."""
-    UNUSED = "unused"
-    """It does not matter: the draw moves the generator on, and what was drawn is told of elsewhere or dropped."""
+    _value_: str
+    label: str
+    says: str
+    verdict: Verdict
+
+    PROGRAM = "program", "seeded", "seeded by the program", Verdict.SEEDED
+    RESTORED = "restored", "restored", "given a saved state by the program", Verdict.SEEDED
+    FIXED = "fixed", "fixed", "never seeded; torch starts such a generator from a fixed number", Verdict.SEEDED
+    MACHINE = (
+        "machine",
+        "not seeded",
+        "left to the machine: another state in every process",
+        Verdict.NONDETERMINISTIC,
+    )
+    UNSEEN = "unseen", "not known", "may have been seeded before recording began", Verdict.UNKNOWN
+    DEVICE = (
+        "device",
+        "by device",
+        "the host's generator or an accelerator's, of which one was seeded",
+        Verdict.CONDITIONAL,
+    )
+    MOVED_ON = "moved-on", "moved on", "a checkpoint draws other numbers than its forward did", Verdict.CONDITIONAL
+    """It did not save the state (``preserve_rng_state=False``)."""
+    UNUSED = (
+        "unused",
+        "worker seeds",
+        "a DataLoader's seed for its workers; the loader is judged for it",
+        Verdict.SEEDED,
+    )
+    """The draw moves the generator on, and what was drawn is told of elsewhere or dropped."""
+
+    def __new__(cls, name: str, label: str, says: str, verdict: Verdict) -> SeedOrigin:
+        member = str.__new__(cls, name)
+        member._value_, member.label, member.says, member.verdict = name, label, says, verdict
+        return member
 
 
 #: Origins of a generator's state that repeat from run to run.
@@ -403,62 +426,71 @@ class EventKind(Word):
     SEED = "seed"
 
 
-class Subsystem(Word):
-    """Subsystems that read settings once, at their first use."""
+class Subsystem(SaidWord):
+    """Subsystems that read settings once, at their first use, in words."""
 
-    PYTHON = "python"
-    """The interpreter: before the first line of the program."""
-    TORCH = "torch"
-    CUDA = "cuda"
-    CUBLAS = "cublas"
+    PYTHON = "python", "the interpreter"
+    """Before the first line of the program."""
+    TORCH = "torch", "torch"
+    CUDA = "cuda", "CUDA"
+    CUBLAS = "cublas", "cuBLAS"
     """The first matrix product on CUDA."""
-    CUDNN = "cudnn"
-    NCCL = "nccl"
+    CUDNN = "cudnn", "cuDNN"
+    NCCL = "nccl", "NCCL"
     """The first process group or collective over NCCL."""
-    NPU = "npu"
-    HCCL = "hccl"
-    INDUCTOR = "inductor"
+    NPU = "npu", "the NPU's runtime"
+    HCCL = "hccl", "HCCL"
+    INDUCTOR = "inductor", "Inductor"
     """The first compilation by ``torch.compile``."""
 
 
-class Overlap(Word):
-    """Overlaps of the memory that an op writes."""
+class Overlap(SaidWord):
+    """Overlaps of the memory that an op writes, as a finding calls them."""
 
-    ITSELF = "itself"
-    """Several elements of the written tensor lie at one address."""
-    SOURCE = "source"
-    """The written tensor shares some, not all, of its memory with one that the same op reads."""
-    INDEXED = "indexed"
-    """Several elements lie at one address of a tensor that is written by an index: data decide which are written."""
-    OPERAND = "operand"
-    """A product writes to one of its factors."""
-    ENTRIES = "entries"
-    """Entries of a list share memory, and one kernel works on all entries at once where there is such a kernel."""
-    SHARED = "shared"
-    """Several processes wrote to parameters that they share."""
-    COPIED_FROM = "copied-from"
-    """The host writes to memory that a copy to a device, which nobody waited for, may still read."""
-    COPIED_INTO = "copied-into"
-    """The host reads memory that a copy from a device, which nobody waited for, may not have written yet."""
+    ITSELF = "itself", "a write to elements that share an address"
+    SOURCE = "source", "a write to memory that the same op reads"
+    """Some, not all, of the written tensor's."""
+    INDEXED = "indexed", "a write by an index to elements that may share an address"
+    """Data decide which are written."""
+    OPERAND = "operand", "a write to a factor of the product"
+    ENTRIES = "entries", "a write to entries of a list that share memory"
+    """One kernel works on all entries at once where there is such a kernel."""
+    SHARED = "shared", "a write to parameters that several processes share"
+    COPIED_FROM = "copied-from", "a non_blocking copy from memory that is written before anything waits for it"
+    COPIED_INTO = "copied-into", "a non_blocking copy into memory that is read before anything waits for it"
 
 
 class About(Word):
-    """The subject of a finding, or of a row of the table of settings."""
+    """The subject of a finding, or of a row of the table of settings: its label, the risk to a run in a sentence, and
+    the same where it is not known; ``{s}`` and ``{was}`` become ``s`` and ``were`` for several."""
 
-    CALL = "call"
-    SETTING = "setting"
+    _value_: str
+    label: str
+    risk: str
+    open: str
+
+    CALL = "call", "call", "call{s}", "unknown call{s}"
+    SETTING = "setting", "setting", "setting{s}", "unknown setting{s}"
     """A process-wide setting or an environment variable, as it stood."""
-    LATE = "late"
-    """A setting that was made after what reads it had read it."""
-    CHANGED = "changed"
+    LATE = "late", "set too late", "setting{s} made too late", "setting{s} made perhaps too late"
+    CHANGED = "changed", "changed midway", "change{s} midway", "unknown change{s} midway"
     """A setting or seed that changed in the middle of the recorded region."""
-    GENERATOR = "generator"
-    MEMORY = "memory"
-    """Memory that was read before it was wholly written."""
-    OVERLAP = "overlap"
-    LOADER = "loader"
-    COMPILED = "compiled"
+    GENERATOR = "generator", "generator", "unseeded generator{s}", "generator{s} that {was} not seen seeded"
+    MEMORY = "memory", "unwritten memory", "read{s} of unwritten memory", "read{s} of memory perhaps unwritten"
+    OVERLAP = (
+        "overlap",
+        "overlapping write",
+        "write{s} to overlapping memory",
+        "write{s} to memory that perhaps overlaps",
+    )
+    LOADER = "loader", "data loading", "data loader{s}", "data loader{s} without an answer"
+    COMPILED = "compiled", "torch.compile", "point{s} about torch.compile", "open point{s} about torch.compile"
     """Code that ``torch.compile`` compiled, or would have."""
+
+    def __new__(cls, name: str, label: str, risk: str, open: str) -> About:
+        member = str.__new__(cls, name)
+        member._value_, member.label, member.risk, member.open = name, label, risk, open
+        return member
 
 
 class Prerequisite(Word):
@@ -501,59 +533,50 @@ class Direction(Word):
     """No gradient was asked for: the whole of it."""
 
 
-class RegionOrigin(Word):
+class RegionOrigin(SaidWord):
     """Origins of a region's code."""
 
-    COMPILED = "compiled"
-    """It was compiled while it was watched."""
-    CACHE = "cache"
-    EARLIER = "earlier"
-    """It was compiled before recording began."""
+    COMPILED = "compiled", "compiled while it was recorded"
+    CACHE = "cache", "its code came from a cache"
+    EARLIER = "earlier", "compiled before recording began"
     UNKNOWN = "unknown"
 
 
-class RegionInside(Word):
-    """The part of a region that was seen."""
+class RegionInside(SaidWord):
+    """The part of a region that was seen, with what is said of the rest."""
 
     OPS_AND_KERNELS = "ops-and-kernels"
     """Its ops, and the kernels that they went into."""
-    OPS = "ops"
-    """Its ops; what they became is not known."""
-    KERNELS = "kernels"
-    """The kernels alone: its ops are in no call group."""
-    DISPATCHED = "dispatched"
-    """Nothing was fused: its ops reached the recorder one by one, and were counted as eager ones are."""
-    UNSEEN = "unseen"
+    OPS = "ops", "Which kernels its ops went into was not seen"
+    KERNELS = "kernels", "Its ops were not seen, its kernels were"
+    """They are in no call group."""
+    DISPATCHED = "dispatched", "Its ops ran one by one, and were counted as eager ones are"
+    UNSEEN = "unseen", "Its inside was not seen"
 
 
-class RegionGap(Word):
+class RegionGap(SaidWord):
     """Reasons why a region was not seen whole."""
 
-    EARLIER = "compiled-earlier"
-    """It was compiled before recording began: what tells of its ops had gone by."""
-    BACKEND = "other-backend"
-    """Its backend makes code that nobody but it can read."""
-    FORMAT = "format"
-    """This torch says it otherwise than any that the recorder was written for."""
-    HOOKS = "no-hooks"
-    """This torch lacks what the recorder listens to."""
-    NEVER_RAN = "never-ran"
-    """It was compiled and did not run while recording: nothing of it is counted."""
+    EARLIER = "compiled-earlier", "it was compiled before recording began"
+    BACKEND = "other-backend", "only its backend can read the code that it makes"
+    FORMAT = "format", "this torch tells of it in a form that is not known here"
+    HOOKS = "no-hooks", "this torch lacks what a recorder listens to"
+    NEVER_RAN = "never-ran", "it did not run while recording"
 
 
-class KernelLanguage(Word):
-    """The language of a kernel."""
+class KernelLanguage(SaidWord):
+    """The language of a kernel, in words."""
 
-    CPP = "cpp"
-    TRITON = "triton"
-    TEMPLATE = "template"
+    CPP = "cpp", "generated C++"
+    TRITON = "triton", "generated Triton"
+    TEMPLATE = "template", "template"
     """One of Inductor's templates, filled in: a matrix product, a convolution, FlexAttention."""
-    EXTERN = "extern"
+    EXTERN = "extern", "eager kernel, called"
     """One of torch's own kernels, called with its result's memory: ``extern_kernels.mm``."""
-    FALLBACK = "fallback"
+    FALLBACK = "fallback", "eager kernel, called"
     """An op that Inductor did not lower and called as eager code would: ``aten.index_put_``."""
-    USER_TRITON = "user-triton"
-    OTHER = "other"
+    USER_TRITON = "user-triton", "your Triton kernel"
+    OTHER = "other", "kernel"
 
 
 #: Kernels that generated code calls.
@@ -575,52 +598,40 @@ class RowOutcome(Word):
     """The call draws, varies from the same rows too, or could not be made again."""
 
 
-class Untried(Word):
-    """Reasons why a call was not replayed."""
+class Untried(SaidWord):
+    """Reasons why a call was not replayed, each as a sentence goes on after ``calls``."""
 
-    RARER = "rarer"
-    """Calls of its group had been tried before it: of many, ever rarer ones are."""
-    MEMORY = "memory"
-    """More bytes would have been copied than trials may."""
-    COLLECTIVE = "collective"
-    SIDE_EFFECTS = "side-effects"
-    """It does, or may do, something outside its results that cannot be put back."""
-    FRESH_MEMORY = "fresh-memory"
-    """Its result is memory that nobody wrote, or it makes a tensor larger."""
-    NO_RESULT = "no-result"
-    """It gives no tensor that could be compared: a number is handed to Python."""
-    NO_INPUT = "no-input"
-    NOT_COMPUTED = "not-computed"
-    """It was made on fake tensors, which compute nothing."""
-    LAYOUT = "layout"
-    """A tensor that it writes, or may write, cannot be copied as it lies: sparse, nested, a lazy sign."""
-    GENERATOR = "generator"
-    """It draws from a generator whose state cannot be read."""
-    CAPTURED = "captured"
-    """A CUDA graph was being captured, or replays it."""
-    COMPILED = "compiled"
-    """It ran in compiled code whose inside is not known, or launched a kernel of the program's own."""
-    FAILED = "failed"
+    RARER = "rarer", "of groups that had been tried before"
+    """After the first calls of a group, only ever rarer ones are."""
+    MEMORY = "memory", "too large for --trial-memory"
+    COLLECTIVE = "collective", "collective"
+    SIDE_EFFECTS = "side-effects", "with effects that cannot be undone"
+    FRESH_MEMORY = "fresh-memory", "that return unwritten memory"
+    NO_RESULT = "no-result", "without a result to compare"
+    NO_INPUT = "no-input", "without a tensor to read"
+    NOT_COMPUTED = "not-computed", "on fake tensors"
+    LAYOUT = "layout", "of a layout that cannot be copied"
+    GENERATOR = "generator", "of a generator whose state cannot be restored"
+    CAPTURED = "captured", "of a CUDA graph"
+    COMPILED = "compiled", "in compiled code whose ops are not known, or of the program's own kernels"
+    FAILED = "failed", "that raised when replayed"
 
 
-class DataShown(Word):
-    """The evidence of one call's data; each call that was looked at shows one of these."""
+class DataShown(SaidWord):
+    """The evidence of one call's data, with its words; each call that was looked at shows one of these."""
 
-    DISTINCT = "distinct"
-    """No place is written twice."""
-    TWICE_ONTO_ZEROS = "twice-onto-zeros"
-    """No place is written more than twice, and zeros stood there: two add up to the same sum in either order."""
-    EXACT = "exact"
-    """Numbers that fall together are whole, and so small that each sum is exact."""
-    NO_TIES = "no-ties"
-    """Values that are ordered have no ties where these would show, and no NaN."""
-    DUPLICATES = "duplicates"
-    """Some place is written several times, by what does not add exactly."""
-    TIES = "ties"
+    DISTINCT = "distinct", "no element written twice"
+    TWICE_ONTO_ZEROS = "twice-onto-zeros", "no element written more than twice, onto zeros"
+    """Two add up to the same sum in either order."""
+    EXACT = "exact", "integers whose sums are exact"
+    NO_TIES = "no-ties", "no ties and no NaN"
+    """Where ties would show."""
+    DUPLICATES = "duplicates", "elements written several times"
+    """By what does not add exactly."""
+    TIES = "ties", "ties"
     """Equal values stand where it shows which of them comes first."""
-    NAN = "nan"
-    """NaN stands among what is ordered."""
-    UNREAD = "unread"
+    NAN = "nan", "a NaN among the ordered values"
+    UNREAD = "unread", "nothing that could be read"
 
 
 #: What settles a call whose order of writing, adding or choosing is not fixed: for these data it cannot show.
@@ -707,13 +718,12 @@ class ValueKind(Word):
     returned that was called several times."""
 
 
-class AcceptedBy(Word):
-    """Reasons why a present finding is accepted."""
+class AcceptedBy(SaidWord):
+    """Reasons why a present finding is accepted, in words."""
 
-    BASELINE = "baseline"
-    COMMENT = "comment"
-    SELECTION = "selection"
-    """It was chosen out by what a gate looks at."""
+    BASELINE = "baseline", "by the baseline"
+    COMMENT = "comment", "by a comment in the code"
+    SELECTION = "selection", "by what the gate was told to look at"
 
 
 class RootKind(Word):

@@ -471,14 +471,6 @@ def _ran_on(calls: Iterable[CallGroup], target: Target, *, fake: bool) -> bool:
     return False
 
 
-_WHY_ON_HOST = {
-    HostCode.LOADER: "that a DataLoader fetched",
-    HostCode.DEVICE: "recorded on the CPU besides the target's device",
-    HostCode.IMPORT: "that a library made while it was imported",
-    HostCode.NAMED: "that you named",
-}
-
-
 def host_banners(
     calls: Iterable[CallGroup], unsafe: Iterable[JudgedCall], target: Target, tables: TargetTables
 ) -> Iterator[str]:
@@ -488,7 +480,7 @@ def host_banners(
         if group.host is not None:
             by_reason[group.host] += group.count
     if by_reason:
-        reasons = ", ".join(f"{count:,} {_WHY_ON_HOST[host]}" for host, count in sorted(by_reason.items()))
+        reasons = ", ".join(f"{count:,} {host.says}" for host, count in sorted(by_reason.items()))
         every = by_reason.total()
         said = "1 call runs on the host and was" if every == 1 else f"{every:,} calls run on the host and were"
         yield f"{said} judged for cpu: {reasons}."

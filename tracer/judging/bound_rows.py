@@ -449,18 +449,6 @@ _BEHIND_CUDA = (Subsystem.CUBLAS, Subsystem.CUDNN)
 #: Readers that code outside torch uses too.
 _SHARED = frozenset({Subsystem.CUBLAS, Subsystem.NCCL, Subsystem.HCCL})
 
-_READERS = {
-    Subsystem.PYTHON: "the interpreter",
-    Subsystem.TORCH: "torch",
-    Subsystem.CUDA: "CUDA",
-    Subsystem.CUBLAS: "cuBLAS",
-    Subsystem.CUDNN: "cuDNN",
-    Subsystem.NCCL: "NCCL",
-    Subsystem.NPU: "the NPU's runtime",
-    Subsystem.HCCL: "HCCL",
-    Subsystem.INDUCTOR: "Inductor",
-}
-
 
 class _Late(NamedTuple):
     """The certainty that a setting came too late, and for which reader."""
@@ -495,7 +483,7 @@ def late_findings(rows: BoundRows) -> Iterator[Finding | Note]:
             is_sure = late.reader is Subsystem.PYTHON or (used is not None and late.word != "possible")
             verb = "had read it" if is_sure else "may have read it"
             what = f"{event.name} = {event.value}" if event.value else f"{event.name} removed"
-            subject = f"{what}, after {_READERS[late.reader]} {verb}{place}"
+            subject = f"{what}, after {late.reader.says} {verb}{place}"
             if late.word == "spare":
                 yield rows.note(row, subject=subject, ops={}, facts={"late": late.word})
                 continue

@@ -25,7 +25,6 @@ from tracer.names import (
     EvidenceKind,
     Phase,
     Shown,
-    Untried,
     Verdict,
 )
 from tracer.tables.bound_table import is_here
@@ -115,25 +114,8 @@ def summary_of(tried: Tried, varied: int, regions: int = 0) -> str:
     counts = ((varied, "group of calls", "groups of calls"), (regions, "compiled region", "compiled regions"))
     which = " and ".join(f"{count:,} {single if count == 1 else many}" for count, single, many in counts if count)
     outcome = f"{which} varied" if which else "all agreed, which proves nothing"
-    untried = ", ".join(f"{count:,} {_WHY_NOT[why]}" for why, count in sorted(tried.untried.items()) if count)
+    untried = ", ".join(f"{count:,} {why.says}" for why, count in sorted(tried.untried.items()) if count)
     return f"Trials: {said}: {outcome}.{f' Not tried: {untried}.' if untried else ''}"
-
-
-_WHY_NOT = {
-    Untried.RARER: "of groups that had been tried before",
-    Untried.MEMORY: "too large for --trial-memory",
-    Untried.COLLECTIVE: "collective",
-    Untried.SIDE_EFFECTS: "with effects that cannot be undone",
-    Untried.FRESH_MEMORY: "that return unwritten memory",
-    Untried.NO_RESULT: "without a result to compare",
-    Untried.NO_INPUT: "without a tensor to read",
-    Untried.NOT_COMPUTED: "on fake tensors",
-    Untried.LAYOUT: "of a layout that cannot be copied",
-    Untried.GENERATOR: "of a generator whose state cannot be restored",
-    Untried.CAPTURED: "of a CUDA graph",
-    Untried.COMPILED: "in compiled code whose ops are not known, or of the program's own kernels",
-    Untried.FAILED: "that raised when replayed",
-}
 
 
 def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown, int]]:
@@ -157,20 +139,8 @@ def shown_by(tried: Tried | None, data: dict[DataShown, int]) -> Iterator[Eviden
     if tried is not None and tried.trials:
         yield Evidence(kind=EvidenceKind.TRIED, ref=words_of(tried))
     if data:
-        shares = ", ".join(f"{_SHOWN[shown]} in {count:,}" for shown, count in sorted(data.items()))
+        shares = ", ".join(f"{shown.says} in {count:,}" for shown, count in sorted(data.items()))
         yield Evidence(kind=EvidenceKind.OBSERVED, ref=f"{_calls(sum(data.values()))} checked: {shares}")
-
-
-_SHOWN = {
-    DataShown.DISTINCT: "no element written twice",
-    DataShown.TWICE_ONTO_ZEROS: "no element written more than twice, onto zeros",
-    DataShown.EXACT: "integers whose sums are exact",
-    DataShown.NO_TIES: "no ties and no NaN",
-    DataShown.DUPLICATES: "elements written several times",
-    DataShown.TIES: "ties",
-    DataShown.NAN: "a NaN among the ordered values",
-    DataShown.UNREAD: "nothing that could be read",
-}
 
 
 def words_of(tried: Tried) -> str:
@@ -385,20 +355,12 @@ def _ref(compilation: Compilation, showing: list[tuple[str, Kernel]], shown: Sho
     more = f" and {len(showing) - 1} more" if len(showing) > 1 else ""
     by = f"torch {compilation.torch}"
     if region is None:
-        return f"{kernel.name}{more}, launched in this run under {by}: {_CLAIMS[shown]}"
+        return f"{kernel.name}{more}, launched in this run under {by}: {shown.says}"
     place = f" at {region.location}" if region.location else ""
     return (
         f"{kernel.name}{more} in region {where} ({region.function or region.backend}{place}), compiled for"
-        f" {kernel.device or region.device} by {by} in this run: {_CLAIMS[shown]}"
+        f" {kernel.device or region.device} by {by} in this run: {shown.says}"
     )
-
-
-_CLAIMS = {
-    Shown.ADDS_ATOMICALLY: "it adds atomically",
-    Shown.NO_ATOMICS: "no two threads add to one element",
-    Shown.CALLED: "an eager kernel, called",
-    Shown.TIMED: "chosen by timing several",
-}
 
 
 _SHOWING: Mapping[Shown, Callable[[Kernel], bool]] = {

@@ -181,16 +181,7 @@ def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:
 #: Known to have kernels that work on all entries of a list at once.
 _WHOLE_LISTS = (Backend.CUDA, Backend.ROCM)
 _IN_FLIGHT = "environment-copy-in-flight"
-_COPIES = {
-    Overlap.COPIED_FROM: "a non_blocking copy from memory that is written before anything waits for it",
-    Overlap.COPIED_INTO: "a non_blocking copy into memory that is read before anything waits for it",
-}
-_OVERLAPS = {
-    Overlap.ITSELF: "elements that share an address",
-    Overlap.ENTRIES: "entries of a list that share memory",
-    Overlap.OPERAND: "a factor of the product",
-    Overlap.SHARED: "parameters that several processes share",
-}
+_COPIES = (Overlap.COPIED_FROM, Overlap.COPIED_INTO)
 
 
 def _overlaps(rows: BoundRows) -> Iterator[Finding]:
@@ -207,11 +198,8 @@ def _overlaps(rows: BoundRows) -> Iterator[Finding]:
                 if backend is Backend.CPU:
                     continue  # one entry after another
                 kind = kind if backend in _WHOLE_LISTS else "entries_perhaps"
-            subject = _COPIES.get(write.kind) or (
-                f"a write to {_OVERLAPS.get(write.kind, 'memory that the same op reads')}"
-            )
             facts: dict[str, Value] = {"overlap": kind}
-            yield from rows.finding(row, facts, subject=subject, backend=backend, **_of_call(write))
+            yield from rows.finding(row, facts, subject=write.kind.says, backend=backend, **_of_call(write))
 
 
 def _of_call(call: UnwrittenRead | OverlapWrite) -> dict[str, Any]:

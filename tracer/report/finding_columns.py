@@ -21,9 +21,6 @@ from tracer.plain import visible
 from tracer.plan import name_of, place_of
 from tracer.report import Report
 from tracer.report.words import (
-    ABOUT,
-    EVIDENCE_STRENGTH,
-    HOST_CODE,
     VERDICTS,
     is_call,
     ops_behind,
@@ -128,7 +125,7 @@ def _facts(facts: tuple[tuple[str, FactValue], ...]) -> str:
 @lru_cache(maxsize=4096)
 def _evidence(evidence: tuple[Evidence, ...]) -> str:
     """A line each; no other newline is among them."""
-    return "\n".join(f"{EVIDENCE_STRENGTH[item.kind]}: {' '.join(item.ref.split())}" for item in evidence)
+    return "\n".join(f"{item.kind.says}: {' '.join(item.ref.split())}" for item in evidence)
 
 
 def _planned(row: Judged) -> str:
@@ -182,9 +179,13 @@ COLUMNS: tuple[FindingColumn, ...] = (
     _column("ops", "Matters for these calls", Look.CODE_LINES, cell=_ops),
     _column("op", "Op", Look.CODE, in_files=True, on_page=lambda row: subject_of(row.finding)),
     _column("runs_as", "Runs as", Look.CODE, cell=lambda row: runs_as_of(row.finding)),
-    _column("host", "Runs on the host", cell=lambda row: HOST_CODE[row.finding.host] if row.finding.host else ""),
+    _column(
+        "host",
+        "Runs on the host",
+        cell=lambda row: f"{row.finding.host.says}: judged for cpu" if row.finding.host else "",
+    ),
     _column("phase", in_files=True, cell=attrgetter("finding.phase.value"), on_page=lambda row: phase_of(row.finding)),
-    _column("about", cell=lambda row: ABOUT[row.finding.about].label),
+    _column("about", cell=attrgetter("finding.about.label")),
     _column("module", "Module", Look.CODE, in_files=True),
     _column("location", "Place", Look.CODE, in_files=True, on_page=_location),
     _column("function", "Function", Look.CODE, in_files=True),

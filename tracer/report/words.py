@@ -10,11 +10,7 @@ from tracer.names import (
     SEVERITY,
     About,
     Backend,
-    ChildState,
-    EvidenceKind,
-    HostCode,
     Phase,
-    SeedOrigin,
     Settings,
     Training,
     Verdict,
@@ -51,81 +47,6 @@ VERDICTS: Mapping[Verdict, VerdictWords] = {
     Verdict.DETERMINISTIC: VerdictWords("=", "deterministic", "No mechanism is known by which runs differ.", "green"),
 }
 
-EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {
-    EvidenceKind.VENDOR_KERNEL_LIST: "from the vendor's list of kernels",
-    EvidenceKind.DOCUMENTED: "documented",
-    EvidenceKind.SOURCE: "read in the source",
-    EvidenceKind.DISPATCHED: "seen in builds of torch",
-    EvidenceKind.MEASURED: "measured on a device",
-    EvidenceKind.GENERATED: "seen in the code that this run compiled",
-    EvidenceKind.OBSERVED: "seen in the data of this run",
-    EvidenceKind.TRIED: "tried in this run",
-}
-
-
-class AboutWords(NamedTuple):
-    """The names of a kind of finding; ``{s}`` and ``{was}`` become ``s`` and ``were`` for several."""
-
-    label: str
-    """In a filter and beside a finding."""
-    risk: str
-    """The risk to a run, in a sentence."""
-    open: str
-    """The possible risk, where it is not known."""
-
-
-#: Why a finding's calls were judged for the CPU.
-HOST_CODE: Mapping[HostCode, str] = {
-    HostCode.LOADER: "a DataLoader fetched it: judged for cpu",
-    HostCode.DEVICE: "recorded on the CPU besides the target's device: judged for cpu",
-    HostCode.IMPORT: "a library made it while it was imported",
-    HostCode.NAMED: "by --host, or a comment at the line: judged for cpu",
-}
-
-ABOUT: Mapping[About, AboutWords] = {
-    About.CALL: AboutWords("call", "call{s}", "unknown call{s}"),
-    About.SETTING: AboutWords("setting", "setting{s}", "unknown setting{s}"),
-    About.LATE: AboutWords("set too late", "setting{s} made too late", "setting{s} made perhaps too late"),
-    About.CHANGED: AboutWords("changed midway", "change{s} midway", "unknown change{s} midway"),
-    About.GENERATOR: AboutWords("generator", "unseeded generator{s}", "generator{s} that {was} not seen seeded"),
-    About.MEMORY: AboutWords("unwritten memory", "read{s} of unwritten memory", "read{s} of memory perhaps unwritten"),
-    About.OVERLAP: AboutWords(
-        "overlapping write", "write{s} to overlapping memory", "write{s} to memory that perhaps overlaps"
-    ),
-    About.LOADER: AboutWords("data loading", "data loader{s}", "data loader{s} without an answer"),
-    About.COMPILED: AboutWords("torch.compile", "point{s} about torch.compile", "open point{s} about torch.compile"),
-}
-
-
-class OriginWords(NamedTuple):
-    """The words for a generator's start, and the verdict whose colour it bears."""
-
-    label: str
-    said: str
-    """The words before ``at train.py:3``, or alone."""
-    verdict: Verdict
-
-
-SEED_ORIGINS: Mapping[SeedOrigin, OriginWords] = {
-    SeedOrigin.PROGRAM: OriginWords("seeded", "seeded by the program", Verdict.SEEDED),
-    SeedOrigin.RESTORED: OriginWords("restored", "given a saved state by the program", Verdict.SEEDED),
-    SeedOrigin.FIXED: OriginWords(
-        "fixed", "never seeded; torch starts such a generator from a fixed number", Verdict.SEEDED
-    ),
-    SeedOrigin.MACHINE: OriginWords(
-        "not seeded", "left to the machine: another state in every process", Verdict.NONDETERMINISTIC
-    ),
-    SeedOrigin.UNSEEN: OriginWords("not known", "may have been seeded before recording began", Verdict.UNKNOWN),
-    SeedOrigin.DEVICE: OriginWords(
-        "by device", "the host's generator or an accelerator's, of which one was seeded", Verdict.CONDITIONAL
-    ),
-    SeedOrigin.MOVED_ON: OriginWords(
-        "moved on", "a checkpoint draws other numbers than its forward did", Verdict.CONDITIONAL
-    ),
-    SeedOrigin.UNUSED: OriginWords(
-        "worker seeds", "a DataLoader's seed for its workers; the loader is judged for it", Verdict.SEEDED
-    ),
-}
 
 #: What every report speaks of, and what it does not.
 GUARANTEE = "Run-to-run only: the same machine, versions and settings; nothing is said of two machines."
@@ -282,19 +203,8 @@ def of_the_process(findings: Iterable[Finding]) -> list[str]:
             place = () if finding.about in _EVERYWHERE else (finding.op, finding.location, finding.called_from)
             things.setdefault((finding.about, finding.verdict is Verdict.UNKNOWN), set()).add((finding.subject, *place))
     parts = []
-    for about, words in ABOUT.items():
-        for is_open, noun in ((False, words.risk), (True, words.open)):
+    for about in About:
+        for is_open, noun in ((False, about.risk), (True, about.open)):
             if subjects := things.get((about, is_open)):
                 parts.append(plural(len(subjects), noun.format(s="", was="was"), noun.format(s="s", was="were")))
     return parts
-
-
-#: What is said of a child process.
-CHILD_STATES: Mapping[ChildState, str] = {
-    ChildState.RECORDED: "recorded",
-    ChildState.UNTRAINED: "without a backward pass or optimizer step",
-    ChildState.WITHOUT_TORCH: "without torch",
-    ChildState.CUT_SHORT: "killed or still running, nothing left",
-    ChildState.NOT_FOLLOWED: "not followed",
-    ChildState.ONE_TOO_MANY: "not recorded: too many",
-}

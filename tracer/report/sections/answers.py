@@ -31,7 +31,6 @@ from tracer.report.blocks import Reader, Section
 from tracer.report.sections.calls import tally_of
 from tracer.report.sections.plan import is_suggestion
 from tracer.report.words import (
-    EVIDENCE_STRENGTH,
     GUARANTEE,
     calls_behind,
     is_call,
@@ -261,7 +260,7 @@ def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
     """Return the number of findings by their best kind of evidence, strongest first; those without evidence last."""
     best = Counter(max([_STRENGTH[e.kind] for e in finding.evidence], default=-1) for finding in findings)
     kinds = list(EvidenceKind)
-    named = [(EVIDENCE_STRENGTH[kinds[i]], best[i]) for i in reversed(range(len(kinds))) if best[i]]
+    named = [(kinds[i].says, best[i]) for i in reversed(range(len(kinds))) if best[i]]
     return named + ([("without evidence", best[-1])] if best[-1] else [])
 
 

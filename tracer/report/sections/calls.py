@@ -11,11 +11,8 @@ from tracer.names import (
     About,
     DeterministicMode,
     Direction,
-    KernelLanguage,
     Phase,
-    RegionGap,
     RegionInside,
-    RegionOrigin,
     RowOutcome,
     Verdict,
 )
@@ -78,37 +75,6 @@ def _risky_modules(report: Report) -> Sequence[tuple[str, Mapping[Verdict, int]]
 def tally_of(report: Report) -> said.TallyBlock:
     """Every recorded call, counted once."""
     return said.TallyBlock(tuple(by_severity(report.tally.as_is)), report.tally.total)
-
-
-LANGUAGES: Mapping[KernelLanguage, str] = {
-    KernelLanguage.CPP: "generated C++",
-    KernelLanguage.TRITON: "generated Triton",
-    KernelLanguage.TEMPLATE: "template",
-    KernelLanguage.EXTERN: "eager kernel, called",
-    KernelLanguage.FALLBACK: "eager kernel, called",
-    KernelLanguage.USER_TRITON: "your Triton kernel",
-    KernelLanguage.OTHER: "kernel",
-}
-_ORIGINS: Mapping[RegionOrigin, str] = {
-    RegionOrigin.COMPILED: "compiled while it was recorded",
-    RegionOrigin.CACHE: "its code came from a cache",
-    RegionOrigin.EARLIER: "compiled before recording began",
-    RegionOrigin.UNKNOWN: "",
-}
-_GAPS: Mapping[RegionGap, str] = {
-    RegionGap.EARLIER: "it was compiled before recording began",
-    RegionGap.BACKEND: "only its backend can read the code that it makes",
-    RegionGap.FORMAT: "this torch tells of it in a form that is not known here",
-    RegionGap.HOOKS: "this torch lacks what a recorder listens to",
-    RegionGap.NEVER_RAN: "it did not run while recording",
-}
-_INSIDE: Mapping[RegionInside, str] = {
-    RegionInside.OPS_AND_KERNELS: "",
-    RegionInside.OPS: "Which kernels its ops went into was not seen",
-    RegionInside.KERNELS: "Its ops were not seen, its kernels were",
-    RegionInside.DISPATCHED: "Its ops ran one by one, and were counted as eager ones are",
-    RegionInside.UNSEEN: "Its inside was not seen",
-}
 
 
 class RegionShown(NamedTuple):
@@ -192,7 +158,7 @@ def _kernel(kernel: Kernel) -> tuple[Words, ...]:
         choice = f"{choice}, chosen with a stopwatch" if choice else "chosen with a stopwatch"
     times = f"called {plural(kernel.calls, 'time')} a run" if kernel.calls != 1 else ""
     adding = said.Soft(said.Strong(adds), is_faint=False) if adds == ADDS else said.Soft(adds)
-    what: Words = (LANGUAGES[kernel.language], said.Soft(times), adding, said.Soft(choice))
+    what: Words = (kernel.language.says, said.Soft(times), adding, said.Soft(choice))
     made_of = ", ".join(dict.fromkeys(name_of(op) for op in kernel.original_ops or kernel.ops))
     return said.Code(kernel.name), what, said.Code(made_of)
 
@@ -237,9 +203,9 @@ def regions_inside(report: Report) -> list[RegionShown]:
 
 def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> RegionShown:
     """``of_whole``: the verdict of a finding that is about the region and none of its calls."""
-    gap = _INSIDE[region.inside]
+    gap = region.inside.says
     if gap and region.why is not None:
-        gap = f"{gap}: {_GAPS[region.why]}"
+        gap = f"{gap}: {region.why.says}"
     verdicts = {call.ruling.verdict for call in calls}
     if not calls:
         is_unknown = gap and region.inside is not RegionInside.DISPATCHED
@@ -274,8 +240,8 @@ def _facts(region: Region) -> Iterator[str]:
         trials = plural(region.tried.trials, "trial")
         varied = region.tried.varied
         yield f"run again, it varied in {varied:,} of {trials}" if varied else f"run again, it agreed in {trials}"
-    if _ORIGINS[region.origin]:
-        yield _ORIGINS[region.origin]
+    if region.origin.says:
+        yield region.origin.says
     if region.deterministic_mode not in (None, DeterministicMode.OFF):
         yield f"under deterministic mode ({region.deterministic_mode})"
     if region.mode:

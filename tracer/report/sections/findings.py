@@ -32,8 +32,6 @@ from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
 from tracer.report.sections.answers import evidence_counts, met, unnamed_sentence
 from tracer.report.words import (
-    ABOUT,
-    HOST_CODE,
     calls_behind,
     calls_by_op,
     compiled_in,
@@ -270,7 +268,7 @@ def _cells(row: FindingRow, advice: str) -> tuple[Words, ...]:
         row.compiled,
     )
     faint: tuple[Words, ...] = (
-        HOST_CODE[finding.host] if finding.host else "",
+        f"{finding.host.says}: judged for cpu" if finding.host else "",
         f"for {calls_by_op(finding.ops, 3)}" if ops_behind(finding) else "",
         said.Code(row.modules),
     )
@@ -295,7 +293,7 @@ def _filters(report: Report, *, has_gate: bool) -> dict[str, object]:
         "phases": list(filter(phases.__contains__, Phase)),
         "backends": sorted({backend_of(finding, report.judgement).value for finding in findings}),
         "causes": list(filter(causes.__contains__, Cause)),
-        "abouts": [ABOUT[about].label for about in About if about in abouts],
+        "abouts": [about.label for about in About if about in abouts],
         "has_gate": has_gate,
     }
 
@@ -365,16 +363,10 @@ def _unknown(reason: UnknownReason | None, group: list[Finding]) -> said.Row:
 
 # --- what a gate accepted ---------------------------------------------------------------------------------
 
-_BY: Mapping[AcceptedBy, str] = {
-    AcceptedBy.BASELINE: "by the baseline",
-    AcceptedBy.COMMENT: "by a comment in the code",
-    AcceptedBy.SELECTION: "by what the gate was told to look at",
-}
-
 
 def accepted_in_words(acceptance: Acceptance) -> str:
     """``By the baseline: seen in review.``"""
-    return f"{_BY[acceptance.by].capitalize()}{': ' if acceptance.reason else ''}{acceptance.reason}"
+    return f"{acceptance.by.says.capitalize()}{': ' if acceptance.reason else ''}{acceptance.reason}"
 
 
 def gate_in_words(report: Report) -> str:
@@ -382,7 +374,7 @@ def gate_in_words(report: Report) -> str:
     if report.accepted is None:
         return ""
     counts = Counter(accepted.by for accepted in report.accepted)
-    grounds = ", ".join(f"{counts[by]:,} {words}" for by, words in _BY.items() if counts[by])
+    grounds = ", ".join(f"{counts[by]:,} {by.says}" for by in AcceptedBy if counts[by])
     accepted = f"{plural(counts.total(), 'finding is', 'findings are')} accepted{f' ({grounds})' if grounds else ''}"
     left = plural(len(report.findings) - counts.total(), "is", "are")
     return f"A gate has looked at this report: {accepted}, {left} not."

@@ -18,9 +18,6 @@ from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.words import (
-    ABOUT,
-    CHILD_STATES,
-    SEED_ORIGINS,
     calls_by_op,
     consecutive,
     joined,
@@ -133,7 +130,7 @@ def draws(report: Report, reader: Reader) -> Section | None:
         cells = tuple(
             (
                 said.Code(row.name),
-                (said.Badge(row.verdict, SEED_ORIGINS[row.origin].label), said.Soft(SEED_ORIGINS[row.origin].said)),
+                (said.Badge(row.verdict, row.origin.label), said.Soft(row.origin.says)),
                 said.Code(row.seeded_at),
                 row.draws,
             )
@@ -156,7 +153,7 @@ def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
     generators: tuple[Words, ...] = tuple(
         (
             "; " if number else "",
-            said.Badge(row.verdict, SEED_ORIGINS[row.origin].label),
+            said.Badge(row.verdict, row.origin.label),
             f" {row.name}",
             f" at {row.seeded_at}" if row.seeded_at else "",
             f", {row.draws}",
@@ -205,7 +202,7 @@ def _in_brief(loader: Loader) -> Words:
     """A ``DataLoader`` in a few words, with whatever else two runs may hang on."""
     workers = f", {plural(loader.workers, 'worker')}" if loader.workers else ""
     order = "shuffled" if loader.shuffles else "in a fixed order"
-    origin = SEED_ORIGINS[loader.origin]
+    origin = loader.origin
     draws: Words = (" ", said.Badge(origin.verdict, origin.label)) if loader.shuffles or loader.workers else ""
     return said.Code(loader.location), f"{workers}, {order}", draws, "".join(f", {each}" for each in _further(loader))
 
@@ -219,7 +216,7 @@ def _findings(report: Report, reader: Reader, *about: About) -> tuple[said.Block
     rows = (
         said.Row(
             said.Code(subject_of(finding)),
-            aside=(ABOUT[finding.about].label, " · ", place_of(finding)),
+            aside=(finding.about.label, " · ", place_of(finding)),
             blocks=(
                 said.Paragraph((said.Badge(finding.verdict), said.Link(f"Finding {number:,}", f"finding-{number}"))),
                 *said.paragraphs(finding.why),
@@ -239,7 +236,7 @@ def _ledger(draws: Iterable[Draw]) -> list[tuple[Words, ...]]:
     """A row for each op, place, generator and origin, in the order of the first draw."""
     counts: Counter[tuple[Words, ...]] = Counter()
     for draw in draws:
-        origin = SEED_ORIGINS[draw.origin]
+        origin = draw.origin
         cells = (*_place_cells(draw), (said.Code(draw.generator), " ", said.Badge(origin.verdict, origin.label)))
         counts[cells] += draw.count
     return [(*cells, f"{calls:,}") for cells, calls in counts.items()]
@@ -273,14 +270,14 @@ def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
     for draw in judgement.draws:
         draws[draw.generator, draw.origin, draw.seeded_at] += draw.count
     rows = [
-        GeneratorRow(name, plural(calls, "call"), origin, seeded_at, SEED_ORIGINS[origin].verdict)
+        GeneratorRow(name, plural(calls, "call"), origin, seeded_at, origin.verdict)
         for (name, origin, seeded_at), calls in draws.items()
     ]
     drawn = {draw.generator for draw in judgement.draws}
     for generator in judgement.trace.generators:
         if generator.name not in drawn and generator.drew is not False:  # no call was seen to draw from it
             calls = "calls that were not counted" if generator.drew else "an unknown number of calls"
-            verdict = SEED_ORIGINS[generator.origin].verdict if generator.drew else Verdict.UNKNOWN
+            verdict = generator.origin.verdict if generator.drew else Verdict.UNKNOWN
             rows.append(GeneratorRow(generator.name, calls, generator.origin, generator.seeded_at, verdict))
     return sorted(rows, key=lambda row: SEVERITY.index(row.verdict))
 
@@ -328,7 +325,7 @@ def fill_in_brief(fill: FillCost) -> str:
 
 def loader_cells(loader: Loader) -> tuple[Words, ...]:
     """One ``DataLoader``: its place, workers and order, which generator these come from, how often it was iterated."""
-    origin = SEED_ORIGINS[loader.origin]
+    origin = loader.origin
     workers: Words = "none"
     if loader.workers:
         started = f", started by {loader.start_method}" if loader.start_method else ""
@@ -340,7 +337,7 @@ def loader_cells(loader: Loader) -> tuple[Words, ...]:
         if not loader.has_generator and loader.sampler == "DistributedSampler":  # from the seed that it was made with
             whose = "its sampler's own generator"
         at = f", at {loader.seeded_at}" if loader.seeded_at else ""
-        source = (said.Badge(origin.verdict, origin.label), said.Soft(f"{whose}, {origin.said}{at}"))
+        source = (said.Badge(origin.verdict, origin.label), said.Soft(f"{whose}, {origin.says}{at}"))
     return (
         said.Code(_place(loader)),
         (workers, said.Soft("; ".join(_further(loader)))),
@@ -495,7 +492,7 @@ def processes(report: Report, reader: Reader) -> Section | None:
     states = Counter[ChildState]()
     for child in filter(None, (process.child for process in report.processes)):
         states[child.state] += child.count
-    gist = "; ".join(f"{count:,} {CHILD_STATES[state]}" for state, count in states.items())
+    gist = "; ".join(f"{count:,} {state.says}" for state, count in states.items())
     return Section(anchor="processes", title="Processes", blocks=(said.lead(lead), table), gist=gist)
 
 
@@ -511,14 +508,13 @@ def _process_cells(process: Process) -> tuple[Words, ...]:
     has_calls = child.calls or child.state is ChildState.RECORDED
     counts = f"{plural(child.calls, 'call')}, {plural(child.optimizer_steps, 'optimizer step')}" if has_calls else ""
     is_loaders = child.started_by is StartedBy.LOADER  # its seeds come from the loader's own generator
-    labels = ("" if is_loaders else f" ({SEED_ORIGINS[draw.origin].label})" for draw in child.draws)
+    labels = ("" if is_loaders else f" ({draw.origin.label})" for draw in child.draws)
     drawn = joined(
         list(dict.fromkeys(f"{draw.generator}{label}" for draw, label in zip(child.draws, labels, strict=True)))
     )
     draws = f"draws from {drawn}" if drawn else ""
-    state = CHILD_STATES[child.state]
     times = f" ({child.count:,} times)" if child.count > 1 else ""
-    recorded = ", ".join(filter(None, (state, rank, counts, draws, child.ended_by)))
+    recorded = ", ".join(filter(None, (child.state.says, rank, counts, draws, child.ended_by)))
     return process.name, f"{child.started_by}{place}{times}", recorded, findings if process.findings else ""
 
 

@@ -9,7 +9,7 @@ from tracer.names import About, Backend, Differs, EvidenceKind, UnknownReason, V
 from tracer.plain import one_line
 from tracer.report import blocks as said
 from tracer.report.blocks import Block, Row, Rows, Words, first, quiet
-from tracer.report.words import ABOUT, VERDICTS, plural
+from tracer.report.words import VERDICTS, plural
 from tracer.tables.conditions import wanted_values
 from tracer.tables.explaining import (
     NO_EXAMPLES,
@@ -230,7 +230,7 @@ def _code(text: str) -> said.Sample:
 def row_blocks(row: SettingRow, table: EnvironmentTable, version: str = "") -> Iterator[Block]:
     """One row whole, or with a ``version`` what it says of that release."""
     yield said.Heading(row.id)
-    kind = "Setting" if row.about is About.SETTING else ABOUT[row.about].label.capitalize()
+    kind = "Setting" if row.about is About.SETTING else row.about.label.capitalize()
     default = "" if row.default is None else f"; unset means {row.default}"
     pairs = (
         (kind, row.name),
