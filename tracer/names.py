@@ -146,7 +146,7 @@ class UnknownReason(Word):
 
 
 class EvidenceKind(SaidWord):
-    """Kinds of evidence for a claim, strongest last, in words."""
+    """Kinds of evidence for a claim, strongest last."""
 
     VENDOR_KERNEL_LIST = "vendor-kernel-list", "from the vendor's list of kernels"
     """The vendor's list of kernels says so of the kernel that the op runs. Weaker than a page that promises it of the
@@ -167,7 +167,7 @@ OF_A_RUN = (EvidenceKind.GENERATED, EvidenceKind.OBSERVED, EvidenceKind.TRIED)
 
 
 class Shown(SaidWord):
-    """Results that a call's generated code shows, with the claim about its kernel."""
+    """Results that a call's generated code shows."""
 
     ADDS_ATOMICALLY = "adds-atomically", "it adds atomically"
     """Floating-point numbers."""
@@ -296,7 +296,7 @@ class StartedBy(Word):
 
 
 class ChildState(SaidWord):
-    """The recorded state of a process that the program started, in words."""
+    """The recorded state of a process that the program started."""
 
     RECORDED = "recorded", "recorded"
     UNTRAINED = "untrained", "without a backward pass or optimizer step"
@@ -334,7 +334,7 @@ class Gradients(Word):
 
 
 class HostCode(SaidWord):
-    """Reasons why calls are known to run on the host, whatever device a training runs on, in words."""
+    """Reasons why calls are known to run on the host, whatever device a training runs on."""
 
     LOADER = "loader", "fetched by a DataLoader"
     """In this process."""
@@ -372,13 +372,14 @@ HOST_GENERATORS = (GeneratorKind.PYTHON, GeneratorKind.NUMPY)
 
 
 class SeedOrigin(Word):
-    """Origins of the state that a generator draws from, each with a label, words before ``at train.py:3``, and the
-    verdict whose colour it bears."""
+    """Origins of the state that a generator draws from."""
 
     _value_: str
     label: str
     says: str
+    """Words before ``at train.py:3``, or alone."""
     verdict: Verdict
+    """The one whose colour it bears."""
 
     PROGRAM = "program", "seeded", "seeded by the program", Verdict.SEEDED
     RESTORED = "restored", "restored", "given a saved state by the program", Verdict.SEEDED
@@ -406,7 +407,7 @@ class SeedOrigin(Word):
     )
     """The draw moves the generator on, and what was drawn is told of elsewhere or dropped."""
 
-    def __new__(cls, name: str, label: str, says: str, verdict: Verdict) -> SeedOrigin:
+    def __new__(cls, name: str, label: str = "", says: str = "", verdict: Verdict = Verdict.UNKNOWN) -> SeedOrigin:
         member = str.__new__(cls, name)
         member._value_, member.label, member.says, member.verdict = name, label, says, verdict
         return member
@@ -427,7 +428,7 @@ class EventKind(Word):
 
 
 class Subsystem(SaidWord):
-    """Subsystems that read settings once, at their first use, in words."""
+    """Subsystems that read settings once, at their first use."""
 
     PYTHON = "python", "the interpreter"
     """Before the first line of the program."""
@@ -445,7 +446,7 @@ class Subsystem(SaidWord):
 
 
 class Overlap(SaidWord):
-    """Overlaps of the memory that an op writes, as a finding calls them."""
+    """Overlaps of the memory that an op writes."""
 
     ITSELF = "itself", "a write to elements that share an address"
     SOURCE = "source", "a write to memory that the same op reads"
@@ -461,13 +462,14 @@ class Overlap(SaidWord):
 
 
 class About(Word):
-    """The subject of a finding, or of a row of the table of settings: its label, the risk to a run in a sentence, and
-    the same where it is not known; ``{s}`` and ``{was}`` become ``s`` and ``were`` for several."""
+    """The subject of a finding, or of a row of the table of settings."""
 
     _value_: str
     label: str
     risk: str
+    """The risk to a run, in a sentence; ``{s}`` and ``{was}`` become ``s`` and ``were`` for several."""
     open: str
+    """The possible risk, where it is not known."""
 
     CALL = "call", "call", "call{s}", "unknown call{s}"
     SETTING = "setting", "setting", "setting{s}", "unknown setting{s}"
@@ -487,7 +489,7 @@ class About(Word):
     COMPILED = "compiled", "torch.compile", "point{s} about torch.compile", "open point{s} about torch.compile"
     """Code that ``torch.compile`` compiled, or would have."""
 
-    def __new__(cls, name: str, label: str, risk: str, open: str) -> About:
+    def __new__(cls, name: str, label: str = "", risk: str = "", open: str = "") -> About:
         member = str.__new__(cls, name)
         member._value_, member.label, member.risk, member.open = name, label, risk, open
         return member
@@ -543,7 +545,7 @@ class RegionOrigin(SaidWord):
 
 
 class RegionInside(SaidWord):
-    """The part of a region that was seen, with what is said of the rest."""
+    """The part of a region that was seen."""
 
     OPS_AND_KERNELS = "ops-and-kernels"
     """Its ops, and the kernels that they went into."""
@@ -565,7 +567,7 @@ class RegionGap(SaidWord):
 
 
 class KernelLanguage(SaidWord):
-    """The language of a kernel, in words."""
+    """The language of a kernel."""
 
     CPP = "cpp", "generated C++"
     TRITON = "triton", "generated Triton"
@@ -599,7 +601,7 @@ class RowOutcome(Word):
 
 
 class Untried(SaidWord):
-    """Reasons why a call was not replayed, each as a sentence goes on after ``calls``."""
+    """Reasons why a call was not replayed."""
 
     RARER = "rarer", "of groups that had been tried before"
     """After the first calls of a group, only ever rarer ones are."""
@@ -618,7 +620,7 @@ class Untried(SaidWord):
 
 
 class DataShown(SaidWord):
-    """The evidence of one call's data, with its words; each call that was looked at shows one of these."""
+    """The evidence of one call's data; each call that was looked at shows one of these."""
 
     DISTINCT = "distinct", "no element written twice"
     TWICE_ONTO_ZEROS = "twice-onto-zeros", "no element written more than twice, onto zeros"
@@ -719,7 +721,7 @@ class ValueKind(Word):
 
 
 class AcceptedBy(SaidWord):
-    """Reasons why a present finding is accepted, in words."""
+    """Reasons why a present finding is accepted."""
 
     BASELINE = "baseline", "by the baseline"
     COMMENT = "comment", "by a comment in the code"

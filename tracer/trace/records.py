@@ -291,7 +291,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
             module=self.module,
             **self.place._asdict(),
             count=self.count,
-            origin=names.SeedOrigin(self.facts.get(ORIGIN, names.SeedOrigin.UNUSED)),
+            origin=names.SeedOrigin(str(self.facts.get(ORIGIN, names.SeedOrigin.UNUSED))),
             seeded_at=str(self.facts.get(SEEDED_AT, "")),
         )
 
