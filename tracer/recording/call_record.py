@@ -86,7 +86,7 @@ class CallRecord:
             for info, counter in counted
         ]
         compiled = list(self.regions.groups(runs)) if runs else []
-        launches = list(launched.groups())
+        launches = list(launched.groups()) if launched.launches else []
         if self.trials is not None:
             launches = [(place, self.trials.unreached(group)) for place, group in launches]
         in_order = [*eager, *compiled, *launches]
@@ -97,7 +97,7 @@ class CallRecord:
         return {
             "calls": groups,
             "regions": regions,
-            "launched": launched.kernels(),
+            "launched": launched.kernels() if launches else (),
             "events": with_first_calls(events, first_calls(counted, events)),
             "blind_spots": _blind_spots(counted, sum(group.count for group in groups if group.forward_unknown)),
             "unwritten_reads": self.regions.unwritten_reads(runs) if runs else (),

@@ -216,7 +216,7 @@ class LaunchedRecord:
         self._knows_triton = False
         self._kernels: dict[int, tuple[Any, _LaunchedKernel]] = {}
         """By ``id`` of the compiled function, which is kept: it is no tensor."""
-        self._launches: dict[Any, CallCounter] = {}
+        self.launches: dict[Any, CallCounter] = {}
         """Each with its kernel, and whether that adds in an order that varies, as ``extra``."""
         self.is_timing = 0
 
@@ -252,10 +252,10 @@ class LaunchedRecord:
         origin, _ = where.outside_engine(frame) if node is None else where.inside_engine(node, frame)
         kind = type(node).__name__ if node is not None else ""
         key = (kernel.name, kinds, origin, kind, raw)
-        counter = self._launches.get(key)
+        counter = self.launches.get(key)
         if counter is None:
             name = where.node_name(node) if node is not None else ""
-            counter = self._launches[key] = CallCounter(origin, raw, None, name, (kernel, kernel.atomic[kinds]))
+            counter = self.launches[key] = CallCounter(origin, raw, None, name, (kernel, kernel.atomic[kinds]))
         counter.count += 1
         if self.values is not None and tensors:
             named = {**dict(zip(getattr(function, "arg_names", ()), args, strict=False)), **kwargs}
@@ -303,7 +303,7 @@ class LaunchedRecord:
 
     def kernels(self) -> tuple[Kernel, ...]:
         spellings: dict[str, list[tuple[_LaunchedKernel, bool | None]]] = defaultdict(list)
-        for kernel, atomic in (counter.extra for counter in self._launches.values()):
+        for kernel, atomic in (counter.extra for counter in self.launches.values()):
             spellings[kernel.spelled(atomic)].append((kernel, atomic))
         return tuple(self._kernel(name, *zip(*each, strict=True)) for name, each in spellings.items())
 
@@ -320,7 +320,7 @@ class LaunchedRecord:
         )
 
     def groups(self) -> Iterator[tuple[int, CallGroup]]:
-        return ((counter.order, _group(counter)) for counter in self._launches.values())
+        return ((counter.order, _group(counter)) for counter in self.launches.values())
 
 
 def _group(counter: CallCounter) -> CallGroup:
