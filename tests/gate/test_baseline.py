@@ -143,7 +143,6 @@ def test_a_lock_file_of_an_older_release_accepts_what_it_accepted() -> None:
                 first=6,
                 last=6,
             ),
-            event("seed", "cuda:0", value="program", after_draws=True, while_recording=True, first=8, last=8),
         ),
         generators=(generator("python", drew=True),),
         own_generators=(OwnGenerator(kind=GeneratorKind.NUMPY_OBJECTS, location="data.py:3"),),

@@ -258,13 +258,6 @@ def test_a_mode_made_before_any_call_is_no_change(fields: dict[str, Any]) -> Non
     assert not is_found(trace(VARYING, events=(toggled(**fields),)), "environment-mode-changed")
 
 
-def test_a_seed_from_the_machine_in_the_middle_is_found() -> None:
-    seeded = event("seed", "cpu", value="machine", while_recording=True, after_draws=True)
-    assert is_found(trace(ADDITION, events=(seeded,)), "environment-seed-changed")
-    before = event("seed", "cpu", value="machine", while_recording=True)
-    assert not is_found(trace(ADDITION, events=(before,)), "environment-seed-changed")
-
-
 # ---------------------------------------------------------------------------------------------- generators
 
 

@@ -227,7 +227,6 @@ EVENTS = st.builds(
     location=st.sampled_from(["a.py:5", "a.py:6"]),
     while_recording=st.booleans(),
     after_calls=st.booleans(),
-    after_draws=st.booleans(),
     parts_phases=st.booleans(),
     first=st.integers(1, 9),
 )

@@ -150,7 +150,7 @@ def test_a_row_reads_what_it_asks_and_asks_what_its_kind_has(row: SettingRow) ->
         wanted = field_type(row.field) if row.field else str
         assert {type(value) for value in (*row.safe, row.default) if value is not None} <= {wanted}
     watches = row.about in (About.LATE, About.CHANGED)
-    assert (row.watches in (EventKind.VARIABLE, EventKind.SETTING, EventKind.SEED)) is watches
+    assert (row.watches in (EventKind.VARIABLE, EventKind.SETTING)) is watches
     assert watches or not row.events
     assert bool(row.generator) is (row.about is About.GENERATOR)
 

@@ -504,7 +504,7 @@ def late_findings(rows: BoundRows) -> Iterator[Finding | Note]:
 
 
 def changed_findings(rows: BoundRows) -> Iterator[Finding]:
-    """Settings and seeds that changed after calls of the recording had run."""
+    """Settings that changed after calls of the recording had run."""
     scene = rows.scene
     if not scene.is_recorded:
         return
@@ -515,22 +515,17 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
         for event in scene.trace.events if ops is not None else ():
             if event.kind is not (row.watches or EventKind.SETTING):
                 continue
-            in_the_middle = event.while_recording and event.after_calls and event.is_followed
-            if not (event.after_draws if event.kind is EventKind.SEED else in_the_middle):
+            if not (event.while_recording and event.after_calls and event.is_followed):
                 continue
             if event.name not in row.events if row.events else event.name in own:
                 continue
             if event.kind is EventKind.SETTING and not _took_effect(event):
                 continue
             after = f"{event.value} and others" if event.values_differ else event.value
-            name = event.name
-            subject = f"{name}: {event.before} to {after}" if event.before else f"{name} = {after}"
+            subject = f"{event.name}: {event.before} to {after}" if event.before else f"{event.name} = {after}"
             facts: dict[str, Value] = {"change": "between-phases" if event.parts_phases else "within"}
-            if event.kind is EventKind.SEED:
-                name, facts = f"generator {event.name}", {"origin": event.value}
-                subject = f"{name}, reseeded"
             fields: dict[str, Any] = {"phase": event.phase} if ops else {"phase": event.phase, "count": event.count}
-            yield from rows.finding(row, facts, subject=subject, name=name, ops=ops, at=event, **fields)
+            yield from rows.finding(row, facts, subject=subject, name=event.name, ops=ops, at=event, **fields)
 
 
 def _took_effect(event: Event) -> bool:

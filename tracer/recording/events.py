@@ -62,7 +62,6 @@ class EventEntry(msgspec.Struct, eq=False):
     parted_at: int | None = None
     """Calls recorded when it first came after forward calls."""
     is_followed: bool = False
-    after_draws: bool = False
     count: int = 0
     seed: str = ""
     is_drawn: bool = False

@@ -328,8 +328,6 @@ class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Whether forward calls were recorded before one of its times. If not, it separates nothing."""
     is_followed: bool = True
     """Whether calls were recorded after the first of those times too. A value restored at the end separates nothing."""
-    after_draws: bool = False
-    """For a seed: whether the generator drew while recording, both before and after."""
     count: int = 1
 
 

@@ -224,7 +224,7 @@ def test_a_fork_gives_back_where_the_state_came_from() -> None:
     tracer = record(step)
     outside, inside = line_of(step, "# outside"), line_of(step, "# inside")
     assert [line for *_, line in places(drawn(tracer))] == [outside, inside, outside]
-    assert [(event.name, event.after_draws) for event in seeds(tracer)] == [("torch", False), ("torch", False)]
+    assert [event.name for event in seeds(tracer)] == ["torch", "torch"]
 
 
 def test_a_state_that_was_saved_before_recording_is_restored() -> None:
@@ -295,22 +295,6 @@ def test_a_seed_that_nobody_saw_is_told_by_its_size(seed: int, origin: SeedOrigi
 def test_an_unseen_seed_of_the_program_is_the_programs() -> None:
     torch.manual_seed(77)
     assert places(drawn(record(lambda: torch.rand(1)))) == [("cpu", SeedOrigin.PROGRAM, 0)]
-
-
-# --- seeded again ---
-
-
-def test_seeding_again_after_draws_and_before_draws_is_told() -> None:
-    def step() -> None:
-        torch.manual_seed(1)
-        torch.rand(1)
-        torch.manual_seed(2)  # in between
-        torch.rand(1)
-        torch.manual_seed(3)
-
-    events = seeds(record(step))
-    assert [event.after_draws for event in events] == [False, True, False]
-    assert events[1].location.endswith(f":{line_of(step, '# in between')}")
 
 
 # --- law 1, 2, 3 ---
@@ -434,22 +418,6 @@ def test_a_call_bears_what_it_drew_from_as_facts() -> None:
     assert call.facts["rng.generator"] == "cpu"
     assert call.facts["rng.origin"] == "program"
     assert str(call.facts["rng.seeded_at"]).startswith("tests/recording/randomness/test_generators.py:")
-
-
-def test_what_torch_restores_by_itself_piles_nothing_up() -> None:
-    weight = torch.ones(3, requires_grad=True)
-
-    def step() -> None:
-        torch.rand(1)
-        dropped = checkpoint(lambda x: torch.dropout(x, 0.5, True), weight, use_reentrant=False)
-        dropped.sum().backward()
-        with torch.random.fork_rng():
-            torch.rand(1)
-
-    with DeterminismTracer():
-        for _ in range(3):
-            step()
-        assert not SEEDS._awaited
 
 
 # --- generators of devices that this machine lacks ---

@@ -145,16 +145,6 @@ def test_a_state_from_elsewhere_is_restored() -> None:
     assert generator(record(step), "python").origin is SeedOrigin.RESTORED
 
 
-def test_seeding_again_between_draws_is_told() -> None:
-    def step() -> None:
-        random.seed(1)
-        random.random()
-        random.seed(2)
-        random.random()
-
-    assert [event.after_draws for event in seeds(record(step))] == [False, True]
-
-
 def test_functions_are_as_they_were_whatever_recorder_ends_first() -> None:
     names = [(module, name) for module in (random, np.random) for name in vars(module) if not name.startswith("_")]
     before = {(module.__name__, name): getattr(module, name) for module, name in names}

@@ -291,11 +291,3 @@ def test_a_late_variable_is_worse_where_the_step_differs_without_it(
     recorded = trace(call(op, facts=facts), environment=process, events=(used, made))
     late = [one for one in judge(recorded, backend="cuda").findings if one.about is About.LATE]
     assert [(one.location, one.verdict) for one in late] == ([("train.py:5", verdict)] if verdict else [])
-
-
-@pytest.mark.parametrize(
-    ("origin", "verdict"), [("machine", Verdict.NONDETERMINISTIC), ("program", Verdict.SEEDED), ("restored", None)]
-)
-def test_a_seed_in_the_middle_is_judged_by_where_it_came_from(origin: str, verdict: Verdict | None) -> None:
-    outcome = BoundRule(ROWS["environment-seed-changed"], "2.13.0", {}).decide({"origin": origin, "change": "within"})
-    assert outcome.verdict is (verdict or Verdict.DETERMINISTIC)

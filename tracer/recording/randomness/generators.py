@@ -18,7 +18,7 @@ import msgspec
 import torch
 
 from tracer.names import GeneratorKind, SeedOrigin
-from tracer.recording.events import EventEntry, EventLog
+from tracer.recording.events import EventLog
 from tracer.recording.patching import Watch, WatchedCall
 from tracer.recording.randomness import seed_calls
 from tracer.recording.randomness.host_generators import (
@@ -109,8 +109,6 @@ class SeedWatch(GeneratorWatch):
         self._of_passed = Newest()
         self._grown = Newest()
         """Seeds that torch drew from the default generator, for a generator of a sampler's own."""
-        self._awaited: list[EventEntry] = []
-        """To be filled with the events of the call that seeds one kind of device after the other."""
         self._defaults: dict[torch.device, tuple[str, Any]] = {}
         self._elsewhere: Elsewhere = ()
         """As a device would have it that was not started, or that this machine lacks; empty where nobody knows."""
@@ -273,7 +271,7 @@ class SeedWatch(GeneratorWatch):
             # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
             if earlier is None:
                 values.note(seed, self._at(origin, caller.frame))
-            self._reseeded(generator, before, None)
+            self._reseeded(generator, before)
             return
         if caller.is_torch and caller.file != DISTRIBUTED_SAMPLER:
             # A sampler's own generator grew from a number that was drawn from the default one.
@@ -283,7 +281,7 @@ class SeedWatch(GeneratorWatch):
                 self._seeded_elsewhere("", grown)
             if not is_default and not is_from_machine:
                 self._grown.note(seed, grown)
-            self._reseeded(generator, before, [])
+            self._reseeded(generator, before)
             return
         provenance = self._at(origin, caller.frame)
         values.note(seed, provenance)
@@ -291,13 +289,11 @@ class SeedWatch(GeneratorWatch):
             self._seeded_elsewhere("", provenance)
         elif is_default:
             self._keep_elsewhere()
-        if is_default and "cb" in caller.functions and earlier is provenance:
-            events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
-        else:
+        if not (is_default and "cb" in caller.functions and earlier is provenance):  # else another device's was noted
             name = device if is_default else GeneratorKind.PASSED.value
             name = GeneratorKind.TORCH.value if caller.through_torch_random else name
-            events = self._note_event(name, origin, caller.frame, seed, is_drawn=is_drawn)
-        self._reseeded(generator, before, events)
+            self._note_event(name, origin, caller.frame, seed, is_drawn=is_drawn)
+        self._reseeded(generator, before)
 
     def _differs(self, seed: int) -> bool:
         """Return whether another generator has this number from the machine, as its ``seed()`` gave it."""
@@ -316,23 +312,15 @@ class SeedWatch(GeneratorWatch):
         if values.get(seed) is None:
             other = (self._of_passed if is_default else self._of_defaults).get(seed)
             values.note(seed, other or self._at(SeedOrigin.RESTORED, caller.frame))
-        events: list[EventEntry] = []
         if not caller.is_torch:
             name = str(generator.device) if is_default else GeneratorKind.PASSED.value
-            events = self._note_event(name, SeedOrigin.RESTORED, caller.frame)
-        self._reseeded(generator, before, events)
+            self._note_event(name, SeedOrigin.RESTORED, caller.frame)
+        self._reseeded(generator, before)
 
-    def _reseeded(self, generator: Any, before: bytes, events: list[EventEntry] | None) -> None:
-        """``events``: those of the call that seeded, empty if torch seeded by itself; ``None``: they follow later."""
-        if not before:
-            return
+    def _reseeded(self, generator: Any, before: bytes) -> None:
         name, _ = seams.default_generator(generator.device)
-        for recording in tuple(self.recordings):
-            noted = self._awaited if events is None else events
-            recording.seeded(name, UNSEEN, digest_of(before), digest_of(state_of(generator)), noted)
-        if events is not None:
-            self._awaited.extend(events)
-            self._awaited = []
+        for recording in tuple(self.recordings) if before else ():
+            recording.seeded(name, UNSEEN, digest_of(before), digest_of(state_of(generator)))
 
 
 def _origin(is_from_machine: bool) -> SeedOrigin:

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from tracer.names import EventKind, GeneratorKind, SeedOrigin
-from tracer.recording.events import EventEntry, EventLog
+from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, is_torchs_own, spell
 from tracer.recording.patching import Holder, Watch, WatchedCall, place
 from tracer.recording.randomness import own_generators, seed_calls
@@ -68,16 +68,11 @@ class _Edges(msgspec.Struct, eq=False):
     drawn_from: Provenance | None = None
     """The origin of the state that it drew from first, or first of those that the machine chose."""
     last: Provenance = UNSEEN
-    reseeded: list[EventEntry] = []
-    replaced: str = ""
 
     def moved_to(self, state: str, provenance: Provenance) -> None:
         """Note whether it was drawn from up to ``state``; ``provenance``: where its state came from until now."""
         if self.rest in ("", state):
             return
-        for event in self.reseeded:
-            event.after_draws = True
-        self.reseeded = []
         self.rest, self.drew = state, True
         is_machines = self.drawn_from is not None and self.drawn_from.origin is SeedOrigin.MACHINE
         if self.drawn_from is None or (provenance.origin is SeedOrigin.MACHINE and not is_machines):
@@ -145,14 +140,11 @@ class GeneratorRecord:
         if edges is not None and edges.rest == before:
             edges.rest = after
 
-    def seeded(self, name: str, former: Provenance, before: str, after: str, events: list[EventEntry]) -> None:
+    def seeded(self, name: str, former: Provenance, before: str, after: str) -> None:
         """Separate the draws before a seed from those after it; ``former``: where the state ``before`` came from."""
         edges = self._edges.setdefault(name, _Edges("", before))
-        if after == edges.replaced:  # a block ended: what it was seeded with inside is past
-            edges.reseeded = []
         edges.moved_to(before, former)
-        edges.rest, edges.replaced = after, before
-        edges.reseeded = events if edges.drew else []
+        edges.rest = after
 
 
 class GeneratorWatch:
@@ -206,15 +198,14 @@ class GeneratorWatch:
 
     def _note_event(
         self, name: str, origin: SeedOrigin, frame: FrameType | None, seed: object = None, *, is_drawn: bool = False
-    ) -> list[EventEntry]:
+    ) -> None:
         """Note in each log that generator ``name`` was seeded, with ``seed`` if that is a number; ``is_drawn``: one
         that differs in every process."""
         logs = {id(log): log for log in self._logs}.values()
         noted = (log.note(EventKind.SEED, name, frame=frame, value=str(origin), seed=seed) for log in logs)
-        events = [event for event in noted if event is not None]
-        for event in events:
-            event.is_drawn |= is_drawn
-        return events
+        for event in noted:
+            if event is not None:
+                event.is_drawn |= is_drawn
 
 
 class HostGenerator(msgspec.Struct, eq=False):
@@ -364,9 +355,10 @@ class HostWatch(GeneratorWatch):
         if origin is SeedOrigin.MACHINE and not had_drawn:
             generator.rest = after
         is_torchs = is_restored and is_torchs_own(call.frame.f_code.co_filename)  # what it compiled may have drawn
-        events = [] if is_torchs else self._note_event(generator.name, origin, call.frame, seed, is_drawn=is_drawn)
+        if not is_torchs:
+            self._note_event(generator.name, origin, call.frame, seed, is_drawn=is_drawn)
         for recording in tuple(self.recordings):
-            recording.seeded(generator.name, former, before, after, events)
+            recording.seeded(generator.name, former, before, after)
 
 
 def _digest(state: object) -> str:
