@@ -1142,11 +1142,31 @@ def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(
         ("simpy.core.Environment.now", None),
         ("torch.utils.data.dataloader.DataLoader", None),
         ("torch.utils.data.dataloader.DataLoader object", "loader-workers"),
+        ("asyncio.tasks.wait", "done-set"),
+        ("asyncio.tasks.as_completed", "completion-order"),
+        ("asyncio.locks.Event.wait", None),
+        ("logging.Logger.info", "log-record"),
+        ("logging.getLogger", None),
     ],
 )
 def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:
     found = source_of([call])
     assert (None if found is None else found.id) == row
+
+
+@pytest.mark.parametrize(
+    ("given", "row"),
+    [("", "done-set"), (", return_when='FIRST_COMPLETED'", "completion-order"), (", timeout=5", "timeout")],
+)
+def test_which_are_done_is_told_from_the_order_of_a_set_that_has_all(tmp_path: Path, given: str, row: str) -> None:
+    source = (
+        "from concurrent.futures import ThreadPoolExecutor, wait\nwith ThreadPoolExecutor(1) as pool:\n"
+        f"    done, left = wait([pool.submit(int)]{given})\n"
+    )
+    (text,) = (each.text for each in traced(tmp_path, source) if isinstance(each, Text) and "done" in each.text.stores)
+    found = source_of(text.calls)
+    assert found is not None
+    assert found.id == row
 
 
 def test_each_row_says_what_to_do() -> None:
@@ -1288,8 +1308,43 @@ def test_what_a_run_reads_of_its_own_files_comes_from_where_it_was_written(
             """,
             {6},
         ),
+        (
+            """\
+            import logging, os
+            CALLS = [0]
+            class Handler(logging.Handler):
+                def emit(self, record):
+                    CALLS.append(record.created)
+            log = logging.getLogger(os.urandom(4).hex())
+            log.addHandler(Handler())
+            log.warning("begun")
+            """,
+            {8},
+        ),
+        (
+            """\
+            import os, time
+            CALLS = [0]
+            def work(a, b):
+                CALLS.append(b)
+            x = os.urandom(2)[0] * 1000.5
+            work(x + 1, time.perf_counter())
+            """,
+            {6},
+        ),
+        (
+            """\
+            import gzip, os
+            CALLS = [0]
+            def work(data):
+                CALLS.append(data)
+            text = os.urandom(9)
+            work(gzip.compress(text + b"more"))
+            """,
+            {6},
+        ),
     ],
-    ids=["changed by a callee", "given to a method", "a file's time"],
+    ids=["changed by a callee", "given to a method", "a file's time", "a log's record", "an argument", "packed"],
 )
 def test_a_line_that_reads_what_differs_may_bring_in_a_difference_of_its_own(
     tmp_path: Path, source: str, lines: set[int]
@@ -1298,3 +1353,37 @@ def test_a_line_that_reads_what_differs_may_bring_in_a_difference_of_its_own(
     runs = [{"": traced(tmp_path, source, name=name)} for name in "ab"]
     found = compared_lines(*runs, calls=[1]).sources
     assert lines <= {int(root.location.rpartition(":")[2]) for root in found if root.reaches}
+
+
+@pytest.mark.parametrize(
+    ("gives", "is_closed"),
+    [
+        ("stamped(y)", False),
+        ("same(y)", True),
+        ("own(y)", True),
+        ("sorted(y * 2)", True),
+        ("[*map(stamped, y)]", False),
+    ],
+)
+def test_more_may_enter_on_the_way_where_a_library_gives_what_was_nowhere_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gives: str, is_closed: bool
+) -> None:
+    library = tmp_path / "elsewhere"
+    library.mkdir()
+    text = "def stamped(x):\n    return [x, 'stamp']\ndef same(x):\n    return x\n"
+    (library / "stamps_of_others.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(library)
+    (tmp_path / "own").mkdir()
+    source = (
+        "import os\nfrom stamps_of_others import same, stamped\nCALLS = []\ndef own(x):\n    return x + ['more']\n"
+        f"x = os.urandom(40)\ny = [*x]\nz = {gives}\nCALLS.append(z)\n"
+    )
+    runs = [{"": traced(tmp_path / "own", source, name=name)} for name in "ab"]
+    (found,) = (each for each in compared_lines(*runs, calls=[0]).sources if each.reaches)
+    numbers = [{int(line.rpartition(":")[2]) for line in way} for way in (found.path, found.closed)]
+    assert (found.location.endswith(":6"), 7 in numbers[1], 8 in numbers[0], 8 in numbers[1]) == (
+        True,
+        True,
+        True,
+        is_closed,
+    )

@@ -166,20 +166,3 @@ def test_a_line_of_whatever_kind_says_what_to_do(source: LineSource, words: str)
     assert words in remedy_of(source)
     (shown,) = [block for block in root_line_blocks((source,), PAGE) if isinstance(block, Rows)]
     assert remedy_of(source) in str(shown)
-
-
-def test_what_may_take_what_a_proven_line_gives_is_listed_as_no_line_of_its_own() -> None:
-    first = line(8, path=("train.py:9", "train.py:41"))
-    takes = line(9, "", is_blind=True)
-    reads = line(10, "", is_blind=True, opaque="`job` (train.py:8)")
-    other = line(11, "", is_blind=True)
-
-    def listed(*held: HeldLine) -> int:
-        (rows,) = [
-            block
-            for block in root_line_blocks((first, takes, reads, other), PAGE, held=held)
-            if isinstance(block, Rows)
-        ]
-        return len(rows.rows)
-
-    assert (listed(), listed(proven(8, agrees=False)), listed(proven(8))) == (4, 4, 2)

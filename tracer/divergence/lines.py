@@ -14,6 +14,8 @@ import os
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -66,6 +68,14 @@ CLOCK = "clock"
 _MAKES, _DRAWS = "own-generator", "own-generator-draw"
 #: The row of what asks how far others are.
 _POLL = "done-by-then"
+#: Packages whose functions give what follows from what they are given, but for the rows of the table of sources.
+_FOLLOWS = frozenset(
+    {
+        *("__main__", "builtins", "torch", "numpy", "math", "operator", "itertools", "functools", "_functools"),
+        *("collections", "_collections", "re", "json", "struct", "_struct", "hashlib", "_hashlib", "zlib", "copy"),
+        *("statistics", "bisect", "_bisect", "heapq", "_heapq", "contextlib", "typing", "dataclasses", "string"),
+    }
+)
 #: Microseconds by which the time of a file may be early.
 _TICK = 10_000
 #: The ends of names of functions that put a generator into a state of their own.
@@ -120,6 +130,10 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     """Whether values were seen to differ all the way to that call."""
     path: tuple[str, ...] = ()
     """The lines from it to that call."""
+    closed: tuple[str, ...] = ()
+    """The first of these, as long as nothing else can enter there but what other roots give."""
+    comes_of: tuple[str, ...] = ()
+    """Of a line that is proven where others cannot be held: those that lead to it, with what may enter behind them."""
     calls: int = 0
     """How often it was executed with other values."""
     may_call: tuple[str, ...] = ()
@@ -184,6 +198,8 @@ class _PairedFrame:
         """By line: the origins of what a loop there iterates."""
         self.files: dict[str, tuple[tuple[int, int], ...]] = {}
         """By name: the files that the line which stored it opened, as rows have them."""
+        self.open: set[str] = set()
+        """Parameters that a library may have made."""
         self.given: Origins = _NOTHING
         """Why this frame is in one run alone."""
         self.leaving: tuple[int, Origins, Origins] | None = None
@@ -377,6 +393,10 @@ class _Comparison:
         """Those of which threads take the same in both runs, whichever does."""
         self.orders: set[LineRoot] = set()
         """Those that change what threads share: its order hangs on who is faster."""
+        self.open: set[str] = set()
+        """Lines at which more may enter than they read, unless they are roots."""
+        self.own = {Path(frame.code.file).stem for frame in one.frames}
+        """The names of the program's own modules."""
         self.alike, self.drawers, self.givers = _of_threads(one, two)
         _pair(one, two)
         for frame, record in one.events:
@@ -415,25 +435,42 @@ class _Comparison:
             digests = frame.state.get(name), pair.state.get(name)
             if digests[0] == digests[1] or NO_DIGEST in digests:
                 continue
-            found = self._static(frame, name)
+            found, is_new = self._static(frame, name), False
             if not found:
-                found = drawn | (_NOTHING if parent is None else self._given(parent, text, name))
-                found |= self._known(frame, name)
+                known = self._known(frame, name)
+                found = drawn | known | (_NOTHING if parent is None else self._given(parent, text, name))
+                is_new = not known and self._brings_in(text, frame)
             if not found and self._may_share(frame, name):
                 frame.differing[name] = self._of_others(frame, name)
                 continue
-            if parent is not None and not found:
+            if parent is not None and (is_new or not found):
                 unseen = self._unseen(parent, text) | parent.beside
                 line = self._line_in(parent, entered.parent_line, text)
-                found = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
-                for root in found:
+                new = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
+                for root in new:
                     self.arguments.setdefault(root, f"{frame.code.file}:{frame.code.first}{ARGUMENTS}")
+                found |= new
+            elif self._may_bring_in(text, frame, [name]):
+                frame.open.add(name.partition(".")[0])
             frame.differing[name] = found or self._root(LineKind.LINE, frame, frame.code.first, frame, name)
-            self._note(frame, name)
+            self._note(frame, name, frame.differing[name])
         if parent is not None and ".0" in frame.state and (read := self._reads(parent, text) | parent.returned):
             frame.differing[".0"] = read  # a comprehension iterates what its line reads
         if parent is not None and (unseen := drawn | parent.beside | self._unseen(parent, text)):
             frame.unseen = {name: unseen for name, digest in frame.state.items() if digest.endswith(NO_DIGEST)}
+
+    def _may_bring_in(self, text: LineText, frame: _PairedFrame, names: Iterable[str]) -> bool:
+        """Return whether more may enter at a line than it reads: a library may make what it gives, new as that is."""
+        calls = (call.removesuffix(" object").split(".") for call in text.calls if "." in call and call[0] != "?")
+        is_asked = any(call[0] not in _FOLLOWS and self.own.isdisjoint(call) for call in calls)
+        is_known = all(_values_of(frame, name) in self.values for name in names)
+        return not is_known and (is_asked or _source_of(text) is not None)
+
+    def _brings_in(self, text: LineText, frame: _PairedFrame) -> bool:
+        """Return whether a line that makes a call, or a library that it asks for one, gives it something of its own."""
+        row, names = _source_of(text), frame.code.function.split(".")
+        is_asked = any(call.rpartition(".")[2] in names for call in text.calls)
+        return row is not None and (row.varies or not (row.waits or is_asked))
 
     def _of_others(self, frame: _PairedFrame, name: str) -> Origins:
         """The origins of what another thread has changed: of all that differs there, or the line that gave it."""
@@ -456,7 +493,7 @@ class _Comparison:
         """The origins of a parameter: of what the caller's line reads, that of the same attribute if it is one."""
         attribute = name.partition(".")[2]
         origins: dict[str, Origins] = {}
-        for path in text.reads:
+        for path in (*text.reads, *(stored.rpartition(".")[0] for stored in text.stores)):  # a setter's object
             origins |= self._differing(parent, path)
         if attribute and (same := [found for path, found in origins.items() if path.endswith(f".{attribute}")]):
             return _NOTHING.union(*same)
@@ -528,6 +565,9 @@ class _Comparison:
                     found = _NOTHING.union(*(self._known(frame, name) for name in rest))
                 found = found or self._wrote(frame, row, text)
             found |= self._shares(frame, line, text, rest, found, unseen)
+            takes = not frame.open.isdisjoint(path.partition(".")[0] for path in text.reads)
+            if takes or self._may_bring_in(text, frame, rest):
+                self.open.add(f"{frame.code.file}:{line}")
             if rest and (not found or (not drawn and self._varies(text))):
                 at = self._storing(frame, row, rest) if row.is_sampled else self._line_in(frame, line, text)
                 named = [name for name in rest if is_named(name, text)] or rest  # others hold the same object
@@ -546,7 +586,7 @@ class _Comparison:
                 self._differ(frame, [name], origins)
             found = found.union(*static.values())
             for name in rest:
-                self._note(frame, name)
+                self._note(frame, name, found)
         source = _source_of(text) if is_over else None
         stored = (frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL))
         given = [*filter(None, (*stored, row.changed.get(RETURNED)))]
@@ -818,10 +858,10 @@ class _Comparison:
                 inside = inside.rpartition(".")[0]
         return frame, []
 
-    def _note(self, frame: _PairedFrame, name: str) -> None:
+    def _note(self, frame: _PairedFrame, name: str, found: Origins) -> None:
         """Note the origins of a value that differs, by which it is known wherever it is met again."""
         if (key := _values_of(frame, name)) is not None:
-            self.values.setdefault(key, frame.differing.get(name, _NOTHING))
+            self.values.setdefault(key, frame.differing.get(name, found))
 
     def _known(self, frame: _PairedFrame, name: str) -> Origins:
         """The origins of a value that was seen to differ before, under whatever name."""
@@ -969,6 +1009,7 @@ class _Comparison:
             ways = {each: at for each in self.roots if each not in reached and each.location in on_way}
             reached |= ways
             first = first.union(ways) if root in first else first
+        self.open -= {root.location for root in self.roots}
         found: dict[str, LineSource] = {}
         for root in (*reached, *(root for root in self.roots if root not in reached and root not in self.imports)):
             maker = self._maker_of(root)
@@ -1072,6 +1113,7 @@ class _Comparison:
             second=second,
             reaches=reached is not None,
             path=tuple(path),
+            closed=tuple(takewhile(lambda line: line not in self.open, path[maker != root :])),
             calls=self.counts[root] if maker == root else 1,
             may_call=self._calls_of(maker),
             is_blind=root in self.blind,

@@ -328,6 +328,11 @@ def test_parameters_stay_the_same_objects(tmp_path: Path) -> None:
     assert second["before"] == [id(p) for p in second["net"].parameters()]
 
 
+def test_a_module_of_another_shape_is_not_given() -> None:
+    with pytest.raises(Unkeepable):
+        given(kept_form(torch.nn.Linear(2, 3)), torch.nn.Linear(2, 2))
+
+
 def test_no_code_is_kept() -> None:
     with pytest.raises(Unkeepable):
         kept_form(open)

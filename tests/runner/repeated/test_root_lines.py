@@ -15,17 +15,26 @@ import pytest
 from tests.support.slow import slow_unless
 from tracer.divergence.causes import RootCause
 from tracer.divergence.lines import ComparedLines, LineKind, LineSource
-from tracer.divergence.model import CallPlace, Divergence, Family, Root
+from tracer.divergence.model import CallPlace, Divergence, Family, Loss, Root
 from tracer.divergence.repeated import HeldLine, Repeated
 from tracer.names import Phase
 from tracer.recording.lines.variable_digests import digest_text
 from tracer.recording.options import LineOptions
 from tracer.report.compared import repeated_json
-from tracer.report.sections.root_lines import proof_of
+from tracer.report.sections.root_lines import proof_of, what_it_does
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, _by_proof, _ends_early, _Holding, with_allocations
+from tracer.runner.repeated.root_lines import (
+    MOST_RUNS,
+    LineRun,
+    _by_proof,
+    _ends_early,
+    _Holding,
+    find_lines,
+    with_allocations,
+)
 from tracer.runner.script import Task
+from tracer.trace.lines import RESULT
 
 #: By name: a script whose runs diverge, the line that does it, its row in the table of sources, and whether it is
 #: proven by holding it.
@@ -274,10 +283,13 @@ class _Laboratory:
     def __init__(self, folder: Path, outcomes: dict[str, list[str]], left: int = 6) -> None:
         self.folder, self.outcomes, self.left = folder, outcomes, left
         self.given: list[tuple[str, ...]] = []
+        self.until: list[int | None] = []
+        self.steps = 1
 
     def follow(self, name: str, lines: LineOptions, last_step: int | None, *, anew: bool = False) -> LineRun | None:
         self.left -= 1
-        family = {"": SimpleNamespace(values=_Calls([0, 0]), agrees=True)}
+        self.until.append(last_step)
+        family = {"": SimpleNamespace(values=_Calls([0, self.steps - 1]), agrees=True)}
         if not lines.gives:
             for at in lines.held:
                 (self.folder / digest_text(at)).touch()
@@ -297,14 +309,9 @@ class _Laboratory:
         return False
 
 
-PORT = LineSource(
-    location="a.py:1",
-    held_at="a.py:1",
-    reaches=True,
-    names=("port",),
-    path=("a.py:2", "b.py:3", "c.py:4", "train.py:9"),
-)
-OTHER = LineSource(location="b.py:8", held_at="b.py:8", reaches=True, path=("c.py:4", "train.py:9"))
+WAY = ("a.py:2", "b.py:3", "c.py:4", "train.py:9")
+PORT = LineSource(location="a.py:1", held_at="a.py:1", reaches=True, names=("port",), path=WAY, closed=WAY)
+OTHER = LineSource(location="b.py:8", held_at="b.py:8", reaches=True, path=WAY[2:], closed=WAY[2:])
 
 
 @pytest.mark.parametrize(
@@ -313,15 +320,15 @@ OTHER = LineSource(location="b.py:8", held_at="b.py:8", reaches=True, path=("c.p
         ({"a.py:1": ["fails"], "b.py:3": ["agrees"]}, [("a.py:1", "b.py:3", True)]),
         ({"a.py:1": ["fails"], "b.py:3": ["fails"], "c.py:4": ["agrees"]}, [("a.py:1+b.py:8", "c.py:4", True)]),
         (
-            {"a.py:1": ["fails"], "b.py:3": ["differs"], "c.py:4": ["differs"], "a.py:2": ["agrees"]},
-            [("a.py:1", "a.py:2", True)],
+            {"a.py:1": ["fails"], "b.py:3": ["differs"], "a.py:2": ["differs"], "c.py:4": ["agrees"]},
+            [("a.py:1+b.py:8", "c.py:4", True)],
         ),
         (
             {"a.py:1": ["fails"], "b.py:3": ["fails"], "c.py:4": ["differs"], "b.py:8": ["agrees"]},
             [("a.py:1+b.py:8", "c.py:4", False), ("b.py:8", "", True)],
         ),
         ({"a.py:1": ["differs"], "b.py:8": ["agrees"]}, [("a.py:1", "", False), ("b.py:8", "", True)]),
-        ({"a.py:1": ["nothing"], "b.py:3": ["agrees"]}, [("a.py:1", "b.py:3", True)]),
+        ({"a.py:1": ["nothing"], "a.py:2": ["agrees"]}, [("a.py:1", "a.py:2", True)]),
         ({"a.py:1": ["same", "same", "agrees"]}, [("a.py:1", "", True)]),
         ({"a.py:1": ["same", "same", "same"], "b.py:8": ["agrees"]}, [("a.py:1", "", False), ("b.py:8", "", True)]),
     ],
@@ -335,6 +342,65 @@ def test_a_line_is_held_further_on_its_way_where_a_run_cannot_go_on_with_what_it
     assert [("+".join(each.lines), each.at, each.agrees) for each in found] == held
     assert not any(outcomes.values())
     assert laboratory.left >= 0
+
+
+def test_where_more_may_enter_on_the_way_the_later_line_is_what_is_proven(tmp_path: Path) -> None:
+    laboratory = _Laboratory(tmp_path, {"a.py:1": ["fails"], "b.py:3": ["agrees"]})
+    sources = [msgspec.structs.replace(PORT, closed=WAY[:1])]
+    held = _Holding(laboratory, sources, (), tmp_path, 0, ()).held()
+    assert [(each.lines, each.at, each.agrees) for each in held] == [(("b.py:3",), "", True)]
+    ordered = _by_proof(sources, held)
+    assert [(each.location, each.reaches, each.comes_of) for each in ordered] == [
+        ("b.py:3", True, ("a.py:1",)),
+        ("a.py:1", True, ()),
+    ]
+    assert ordered[0].path == WAY[2:]
+    assert "train.py:9" not in what_it_does(ordered[0])
+
+
+def test_a_line_that_is_held_where_others_lead_is_proven_with_them_unless_these_were_held_in_vain(
+    tmp_path: Path,
+) -> None:
+    own = LineSource(location="b.py:3", held_at="b.py:3", reaches=True, path=WAY[2:], closed=WAY[2:])
+    for outcome, lines in (("fails", ("b.py:3", "a.py:1")), ("differs", ("b.py:3",))):
+        laboratory = _Laboratory(tmp_path / outcome, {"a.py:1": [outcome], "a.py:2": ["differs"], "b.py:3": ["agrees"]})
+        (tmp_path / outcome).mkdir()
+        held = _Holding(laboratory, [PORT, own], (), tmp_path / outcome, 0, ()).held()
+        assert held[-1].lines == lines
+        assert all(each.reaches for each in _by_proof([PORT, own], held))
+
+
+def test_what_a_proven_line_explains_is_no_item_of_its_own() -> None:
+    sources = [
+        LineSource(location="a.py:1", reaches=True, path=("a.py:2",)),
+        LineSource(location="a.py:2", reaches=True, is_blind=True),
+        LineSource(location="a.py:3", reaches=True, source="clock"),
+        LineSource(location="a.py:4", reaches=True, source="done-by-then"),
+        LineSource(location="a.py:5", reaches=True, kind=LineKind.BRANCH),
+    ]
+    ordered = _by_proof(sources, (HeldLine(lines=("a.py:1",), agrees=True, runs=1),))
+    assert [each.location for each in ordered if each.reaches] == ["a.py:1", "a.py:4", "a.py:5"]
+    assert all(each.reaches for each in _by_proof(sources, ()))
+
+
+def test_rows_of_a_query_are_held_where_they_are_taken(tmp_path: Path) -> None:
+    query = LineSource(location="a.py:1", held_at="a.py:2", reaches=True, names=(RESULT,), path=WAY, closed=WAY[1:])
+    laboratory = _Laboratory(tmp_path, {"b.py:3": ["agrees"]})
+    held = _Holding(laboratory, [query], (), tmp_path, 0, ()).held()
+    assert [(each.lines, each.at, each.agrees) for each in held] == [(("a.py:1",), "b.py:3", True)]
+
+
+@pytest.mark.parametrize(("second", "until"), [(None, None), (0.5, 5)])
+def test_runs_are_not_ended_where_the_number_of_steps_differs(
+    tmp_path: Path, second: float | None, until: int | None
+) -> None:
+    root = Root(cause=RootCause.STRUCTURE, step=5, call=0, op="aten.mm.default", phase=Phase.FORWARD)
+    losses = (Loss(step=5, first=0.5, second=second, differs=True),)
+    divergence = Divergence(agrees=False, calls_compared=1, calls=(2, 1), roots=(root,), losses=losses)
+    laboratory = _Laboratory(tmp_path, {"b.py:8": ["agrees"]})
+    laboratory.steps = 6
+    find_lines(laboratory, divergence, lambda: tmp_path, ComparedLines(sources=(OTHER,)))
+    assert {*laboratory.until} == {until}
 
 
 @pytest.mark.parametrize(

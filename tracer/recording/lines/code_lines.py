@@ -66,8 +66,8 @@ class _Statements:
                     last = max(first, min(inner.lineno for inner in below) - 1)
                 self.at.update(dict.fromkeys(range(first, last + 1), (first if last > first else 0, loop)))
                 loop = first if isinstance(node, _LOOPS) else 0 if isinstance(node, _SCOPES) else loop
-            elif isinstance(node, ast.keyword) and node.arg == "timeout":
-                mark = TIMEOUT
+            elif isinstance(node, ast.keyword) and node.arg in (TIMEOUT, "return_when"):
+                mark = node.arg
             if mark:
                 self.marks.setdefault(first, []).append(mark)
             waiting += [(child, first, loop) for child in ast.iter_child_nodes(node)]
@@ -133,7 +133,7 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
                 path.append(key)
         elif name.startswith("STORE_ATTR"):
             at.stores[".".join((*path, str(names[0])))] = None
-            ends()
+            path.clear()
         elif name.startswith(_STORES):
             ends()
             at.stores[str(names[0])] = None

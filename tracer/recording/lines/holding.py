@@ -385,7 +385,8 @@ def given(form: tuple[Any, ...], existing: Any, *, is_bound: bool = False) -> An
         return _tensor(form, existing)
     if kind == "module":
         for tensor, of in zip(_tensors_of(existing), data, strict=True):
-            _tensor(of, tensor)
+            if _tensor(of, tensor) is not tensor:  # of another shape
+                raise Unkeepable(kind)
         return existing
     if kind == "pickled":
         return pickle.loads(data)

@@ -49,6 +49,8 @@ def line_clause(
 def what_it_does(source: LineSource) -> str:
     """``reads the clock``."""
     row = source_by_id(source.source)
+    if source.comes_of:
+        return f"takes what comes of {joined(source.comes_of)}, and what else may enter behind"
     if source.kind is LineKind.DRAW:
         name = _GENERATORS.get(source.generator, f"the generator of {source.generator}")
         return f"draws from {name}, which nothing seeded alike"
@@ -97,11 +99,6 @@ def root_line_blocks(
     ``texts`` has their lines' own, ``held`` what holding them showed.
     """
     reaching = [source for source in sources if source.reaches]
-    proven = next(
-        (source for source in reaching if any(each.agrees and source.location in each.lines for each in held)), None
-    )
-    if proven is not None:  # what may merely take what it gives is no line of its own
-        reaching = [source for source in reaching if source is proven or not _may_follow(source, proven)]
     if reaching:
         shown, left_out = first(reaching, min(_MOST, reader.rows))
         yield said.Heading("Where they begin to differ")
@@ -112,12 +109,6 @@ def root_line_blocks(
         yield said.quiet(f"Differ too, and reach no call that was compared: {named}.")
     if note:
         yield said.quiet(f"Of lines: {note}.")
-
-
-def _may_follow(source: LineSource, earlier: LineSource) -> bool:
-    """Return whether a line of no known kind reads what is not seen whole, and ``earlier`` gives or leads to."""
-    leads = source.location in earlier.path or f"({earlier.location})" in source.opaque
-    return not source.source and source.is_blind and leads
 
 
 def _row(source: LineSource, second: str, texts: Mapping[str, str], held: Sequence[HeldLine]) -> said.Row:

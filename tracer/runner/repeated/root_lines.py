@@ -40,6 +40,8 @@ _MOST_OF_THE_SAME = 3
 _MOST_INSTEAD = 3
 #: The row of memory that nothing has written.
 _UNWRITTEN = "unwritten-memory"
+#: Rows of what is decided by timing, in the order of which nothing is taken.
+_OF_TIMING = ("timeout", "done-by-then")
 _FAILED = "the run that was given it failed"
 
 
@@ -149,6 +151,8 @@ def find_lines(
     if not needs_lines(divergence):
         return FoundLines(certain(divergence.roots))
     last = divergence.roots[0].step if divergence.roots else None
+    if any(loss.step == last and None in (loss.first, loss.second) for loss in divergence.losses):
+        last = None  # one run has no such step: what decides is how many there are
     if known is not None:
         say(f"tracer: at most {laboratory.left} further runs prove the lines at which they begin to differ")
         compared = known
@@ -213,24 +217,39 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
 
     Last are those with which no run came to its end, as long as others were not held in vain.
     """
-    proven = {line for each in held if each.agrees for line in each.lines}
+    proven = [line for each in held if each.agrees for line in each.lines]
     in_vain = (each for each in held if each.runs and not each.agrees and not each.problem and proven)
-    refuted = {line for each in in_vain for line in each.lines} - proven
-    tried = {line for each in held if each.runs for line in each.lines} - proven
+    refuted = {line for each in in_vain for line in each.lines}.difference(proven)
+    tried = {line for each in held if each.runs for line in each.lines}.difference(proven)
     is_failed = any(each.problem == _FAILED for each in held)
     varying = {each.location for each in sources if (row := source_by_id(each.source)) and row.varies}
-    may_follow = any(each.is_blind and each.location in proven - varying for each in sources)
+    may_follow = any(each.is_blind and each.location in {*proven} - varying for each in sources)
     before = varying - refuted if may_follow else set()
-    known = (
-        msgspec.structs.replace(
-            source,
-            reaches=source.reaches and not (source.is_followed and source.location in refuted),
-            is_followed=source.is_followed or source.location in proven,
-        )
-        for source in sources
-    )
-    first, last = proven | before, tried - before if is_failed else ()
-    return tuple(sorted(known, key=lambda each: (not each.reaches, each.location not in first, each.location in last)))
+    earlier = takewhile(lambda each: each.location not in proven, sources)  # holding a line covers what it reads
+    leading = {each.location for each in earlier if each.is_followed and not {*proven}.isdisjoint(each.path)}
+    passing = [at for at in proven if at not in {each.location for each in sources}]
+    found = [_passing(at, [each for each in sources if at in each.path]) for at in passing]
+    leading = leading.union(*(each.comes_of for each in found))
+    for each in sources:
+        is_left = not proven or each.location in {*proven, *before, *leading} or _is_by_chance(each)
+        reaches = each.reaches and is_left and not (each.is_followed and each.location in refuted - leading)
+        followed = each.is_followed or each.location in proven
+        found.append(msgspec.structs.replace(each, reaches=reaches, is_followed=followed))
+    first, last = {*proven, *before}, tried - before if is_failed else ()
+    return tuple(sorted(found, key=lambda each: (not each.reaches, each.location not in first, each.location in last)))
+
+
+def _passing(at: str, leading: Sequence[LineSource]) -> LineSource:
+    """A line that is proven, but not those that lead there."""
+    path = leading[0].path
+    comes_of = tuple(each.location for each in leading)
+    return LineSource(location=at, reaches=True, path=path[path.index(at) + 1 :], comes_of=comes_of)
+
+
+def _is_by_chance(source: LineSource) -> bool:
+    """Return whether a line that differs in two runs may be alike in two others, in which holding another shows all."""
+    row = source_by_id(source.source)
+    return source.kind is LineKind.BRANCH or (row is not None and (row.is_order or row.id in _OF_TIMING))
 
 
 def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> LineSource | None:
@@ -361,7 +380,9 @@ class _Holding:
     def _tries(self) -> list[_Try]:
         """Those of which a copy was kept: each alone, then all."""
         names = {source.location: source.names for source in self._sources}
-        names |= {source.held_at: source.names for source in self._sources if source.held_at.endswith(ARGUMENTS)}
+        taken = (source for source in self._sources if RESULT in source.names and source.held_at in source.path)
+        given = (source for source in self._sources if source.held_at.endswith(ARGUMENTS))
+        names |= {source.held_at: source.names for source in (*taken, *given)}
         problems = {place: problem_of(self._kept, place, names.get(place, ())) for place in self._lines.held}
         self._free = [place for place in problems if not problems[place]]
         roots: dict[str, list[str]] = {}
@@ -406,12 +427,31 @@ class _Holding:
         others = [place for place in tried.way[passed + 1 :] if place in self._free and place not in lines]
         if is_to_go_on and others and self._laboratory.left and self._instead < _MOST_INSTEAD:
             self._instead += 1
-            there = others[len(others) // 2]  # what is proven there is so of all that leads there
+            there = others[len(others) // 2 if problem == _FAILED else 0]
             leading = (each.location for each in self._sources if there in each.path)
             return [_Try(tuple(dict.fromkeys((tried.roots[0], *leading))), (there,), others, there)]
-        at = tried.at.removesuffix(ARGUMENTS)
-        self._shown.append(HeldLine(lines=tried.roots, agrees=agrees, runs=runs, problem=problem, at=at))
+        roots = self._proven(tried) if agrees else tried.roots
+        at = "" if roots == (tried.at,) else tried.at.removesuffix(ARGUMENTS)
+        self._shown.append(HeldLine(lines=roots, agrees=agrees, runs=runs, problem=problem, at=at))
         return []
+
+    def _proven(self, tried: _Try) -> tuple[str, ...]:
+        """The roots of which holding lines shows something: those held, and whatever else may enter there.
+
+        A root that was held in vain, of which all the way is known, is none of the others; and where more may enter
+        before a later place than roots give, what is proven is that place.
+        """
+        proven: dict[str, None] = {}
+        in_vain = {each.lines[0] for each in self._shown if each.runs and not each.problem and len(each.lines) == 1}
+        for place in tried.lines:
+            own = [each for each in self._sources if each.location in tried.roots]
+            own = [each for each in own if place in (each.location, each.held_at, *each.path)]
+            others = [each for each in self._sources if each not in own and each.is_followed and place in each.path]
+            others = [each for each in others if not (each.location in in_vain and place in each.closed)]
+            is_own = any(place not in each.path for each in own)
+            is_known = is_own or all(place in each.closed for each in (*own, *others))
+            proven |= dict.fromkeys([each.location for each in (*own, *others)] if is_known else [place])
+        return tuple(proven)
 
     def _agrees(self, lines: tuple[str, ...], base: Family) -> tuple[bool, str]:
         """Return whether a run that is given what ``lines`` gave agrees with ``base``, and why it shows nothing."""
