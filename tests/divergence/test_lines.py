@@ -349,7 +349,7 @@ TIMED = {
         [10],
     ),
     "times that are told": (
-        "t = time.time()\ndt = time.time() - t\nop(1)\nprint(dt)\nname = time.strftime('%Y')\n",
+        "t = time.time()\ndt = time.time() - t / 2\nop(1)\nprint(dt)\nname = time.strftime('%Y')\n",
         [],
     ),
     "a condition that is told": (
