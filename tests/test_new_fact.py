@@ -8,16 +8,16 @@ import sys
 
 import pytest
 
+from tracer.facts import Fact, Kind
 from tracer.facts.every_fact import FACTS
-from tracer.facts.fact import Fact, Kind
 
 
 def test_a_declared_fact_is_known_to_the_vocabulary_and_read_by_the_recorder() -> None:
     program = """
 import json
 from tracer.facts import sizes
-from tracer.facts.fact import argument_getter
-from tracer.facts.fact import BOOL, Fact, Kind
+from tracer.facts import argument_getter
+from tracer.facts import BOOL, Fact, Kind
 
 
 def read(func, services):

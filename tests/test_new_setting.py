@@ -56,8 +56,8 @@ setting_rows.ROWS = Path(sys.argv[1])
 
 import torch
 from tracer import DeterminismTracer, judge
-from tracer.doctor.diagnosis import diagnose
-from tracer.doctor.diagnosis import read_process
+from tracer.doctor import diagnose
+from tracer.doctor import read_process
 from tracer.judging.minimal_settings import CANDIDATES
 from tracer.recording.process.settings import make
 from tracer.tables.settings import declared

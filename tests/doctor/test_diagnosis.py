@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.build import environment
 from tests.tables.samples import parse_rows
-from tracer.doctor.diagnosis import LIBRARIES, Checked, Diagnosis, Outlook, diagnose, diagnosis_blocks
+from tracer.doctor import LIBRARIES, Checked, Diagnosis, Outlook, diagnose, diagnosis_blocks
 from tracer.names import Backend, Verdict
 from tracer.report.render.terminal import drawn, printed
 from tracer.tables.setting_rows import EnvironmentTable, load_rows

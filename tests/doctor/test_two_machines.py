@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.build import environment
-from tracer.doctor.diagnosis import Outlook
+from tracer.doctor import Outlook
 from tracer.doctor.two_machines import (
     Machine,
     MachineComparison,

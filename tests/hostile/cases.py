@@ -21,7 +21,7 @@ from tests.divergence.recorded import Run, program
 from tests.hostile.documents import Place, changed, full_document, texts
 from tests.hostile.payloads import PAYLOADS
 from tests.support.build import environment, finding
-from tracer.doctor.diagnosis import Outlook
+from tracer.doctor import Outlook
 from tracer.doctor.two_machines import Machine
 from tracer.gate import format_baseline, updated
 from tracer.names import Backend

@@ -19,8 +19,8 @@ from tests.one_call.running import run_program
 from tests.support.slow import slow_unless
 from tracer.errors import TracerError, UsageError
 from tracer.names import About
+from tracer.one_call import program_of
 from tracer.one_call.data import DEVICES, DTYPES, LAYOUTS, MEMORY_FORMATS
-from tracer.one_call.program import program_of
 from tracer.plain import literal
 from tracer.session import judge
 from tracer.trace import Trace

@@ -17,7 +17,7 @@ from tests.one_call.running import Ran, run_program
 from tests.support.bits import seed_everything
 from tracer import DeterminismTracer
 from tracer.names import About, Verdict
-from tracer.one_call.program import program_of
+from tracer.one_call import program_of
 from tracer.report import Report
 
 NODES, EDGES, WIDTH = 2_000, 200_000, 8

@@ -19,8 +19,8 @@ from tracer import DeterminismTracer
 from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.names import About, DataShown
+from tracer.one_call import _Writer, chosen_finding, program_of
 from tracer.one_call.data import Tensor, TorchName, Unknown, has_unknown, program_arguments
-from tracer.one_call.program import _Writer, chosen_finding, program_of
 from tracer.report import Report
 from tracer.session import judge
 from tracer.trace.records import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled

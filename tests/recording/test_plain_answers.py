@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tracer.facts.fact import MISSING
+from tracer.facts import MISSING
 from tracer.recording.calls.groups import OverloadInfo
 
 aten = torch.ops.aten

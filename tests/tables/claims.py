@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tracer.facts import Kind, Value
 from tracer.facts.every_fact import of_kind
-from tracer.facts.fact import Kind, Value
 from tracer.names import Backend, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.tables.compiled import CompilerTable
 from tracer.tables.conditions import pieces
 from tracer.tables.explaining import Examples

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.support.build import call, trace
 from tests.tables.samples import keys_of, rule_text, table
 from tracer import judge
+from tracer.facts import Kind, Value
 from tracer.facts.every_fact import of_kind
-from tracer.facts.fact import Kind, Value
 from tracer.names import UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.build import call, trace
 from tests.tables.samples import reaching, releases_of, split
+from tracer.facts import Value
 from tracer.facts.every_fact import SELECTING_NODES
-from tracer.facts.fact import Value
 from tracer.findings import Target
 from tracer.judging import judge_calls
 from tracer.names import SEVERITY, Backend, Settings, Verdict

@@ -10,8 +10,8 @@ from tests.support.build import call, trace
 from tests.tables.samples import GOOD_REF, parse_translations, rule_text, split, table
 from tests.tables.test_schemas import ELSEWHERE, overloads
 from tracer.errors import TableError
+from tracer.facts import Kind, Value
 from tracer.facts.every_fact import of_kind
-from tracer.facts.fact import Kind, Value
 from tracer.findings import Judgement, Target
 from tracer.judging import judge_calls
 from tracer.names import Backend, Settings, Verdict

@@ -63,7 +63,7 @@ def command(
     with progress("judging"):
         from tracer.files import write_whole
         from tracer.gate import host_lines
-        from tracer.one_call.program import chosen_finding, copy_data, program_of
+        from tracer.one_call import chosen_finding, copy_data, program_of
         from tracer.session import judge
         from tracer.trace import Trace
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tracer.doctor.diagnosis import DRIVER, PLATFORM, PROCESSOR, Advice, Checked, Outlook, diagnose, spelled, what_to_do
+from tracer.doctor import DRIVER, PLATFORM, PROCESSOR, Advice, Checked, Outlook, diagnose, spelled, what_to_do
 from tracer.errors import TraceError, of_another_schema, reason_of
 from tracer.files import open_plain, read_text, write_whole
 from tracer.names import SEVERITY, Backend, Differs, Verdict

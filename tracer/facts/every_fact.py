@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracer.facts import flags, indexing, kernels, sizes
-from tracer.facts.fact import BOOL, MISSING, Derivation, Fact, Kind, Value
+from tracer.facts import BOOL, MISSING, Derivation, Fact, Kind, Value, flags, indexing, kernels, sizes
 from tracer.names import Overlap
 
 #: dtype classes that a condition may write in place of their members. Every float8 format is "float8", every quantized

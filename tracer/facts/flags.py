@@ -8,7 +8,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.fact import (
+from tracer.facts import (
     BOOL,
     MISSING,
     Args,

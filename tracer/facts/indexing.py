@@ -11,7 +11,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.fact import (
+from tracer.facts import (
     Args,
     ArgumentReader,
     Fact,

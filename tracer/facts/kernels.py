@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.fact import (
+from tracer.facts import (
     Args,
     ArgumentReader,
     Kwargs,

@@ -11,7 +11,7 @@ from functools import partial
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.fact import ArgumentReader, Makes, Services, Test, asked_fact, marked, noted_fact, of_arguments
+from tracer.facts import ArgumentReader, Makes, Services, Test, asked_fact, marked, noted_fact, of_arguments
 
 if TYPE_CHECKING:
     import torch

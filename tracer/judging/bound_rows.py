@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.findings import Finding, Note, Target
 from tracer.names import (
     REPEATABLE,

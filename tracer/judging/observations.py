@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.findings import Evidence, FillCost, Finding, Note
 from tracer.judging.bound_rows import (
     BoundRows,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from msgspec.structs import replace
 
-from tracer.facts.fact import MISSING
+from tracer.facts import MISSING
 from tracer.names import BlindSpotKind, Gradients, HostCode, Phase
 from tracer.ops import Touch, bare_name, row_of
 from tracer.recording.blind_spots import BlindSpots

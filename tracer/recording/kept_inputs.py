@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tracer.errors import TraceError, UsageError
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.files import write_whole
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Interest, Observer

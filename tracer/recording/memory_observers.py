@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.names import Overlap, Phase
 from tracer.ops import bare_name, row_of
 from tracer.recording.calls import fact_readers

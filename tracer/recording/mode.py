@@ -17,7 +17,7 @@ import torch
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.names import Phase
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.fact_readers import form_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.trace.records import Environment
 
 if TYPE_CHECKING:

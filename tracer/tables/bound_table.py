@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.findings import Deciding, Evidence
 from tracer.names import (
     REPEATABLE,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.findings import Condition, Deciding
 from tracer.names import (
     CALLED_KERNELS,

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.findings import Condition, Deciding
 from tracer.names import Backend, DeterministicMode, UnknownReason, Verdict
 from tracer.tables.rules import (

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tracer.errors import UsageError
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, Settings, Verdict
 from tracer.tables.conditions import disjoint, in_deterministic_mode, may_hold, pieces, wanted_values, with_forward
 from tracer.tables.rules import SCHEMA, AnsweredRule, Case, Cased, Rule, RuleTable, check_ops, load

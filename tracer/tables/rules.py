@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from tracer.errors import TableError
+from tracer.facts import Derivation, Kind, Value
 from tracer.facts.every_fact import DTYPE_CLASSES, FACTS, of_kind
-from tracer.facts.fact import Derivation, Kind, Value
 from tracer.files import toml_values
 from tracer.findings import Deciding, Evidence, Statement
 from tracer.names import OF_A_RUN, TORCH_NAMESPACES, Backend, Cause, EvidenceKind, Prerequisite, Verdict

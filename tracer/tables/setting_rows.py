@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.names import About, Backend, Differs, EventKind, GeneratorKind, Subsystem
 from tracer.tables.rules import (
     PROCESS_FACTS,

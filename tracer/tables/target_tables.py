@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
 from tracer.ops import Touch, bare_name, row_of
 from tracer.tables.bound_table import (

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.names import Backend
 from tracer.tables.rules import (
     BACKWARD_OF,

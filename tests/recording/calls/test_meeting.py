@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.facts.fact import MISSING
+from tracer.facts import MISSING
 from tracer.facts.sizes import (
     adaptive_windows_of_one,
     fractional_windows_of_one,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tracer.facts.fact import MISSING
+from tracer.facts import MISSING
 from tracer.recording.calls.fact_readers import asked_readers
 
 ATEN = torch.ops.aten

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.names import Verdict
 from tracer.trace import Trace
 

@@ -23,7 +23,7 @@ from tests.tables.documents.cases import Check, D, Document, RowCheck, S, Statem
 from tests.tables.documents.notes import CUDNN_NOTE, NOTES
 from tests.tables.documents.torch_pages import CURRENT, EARLY
 from tracer import Trace, judge
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.names import SEVERITY, Backend, Settings, Verdict
 from tracer.tables.conditions import BoundRule, disjoint, in_deterministic_mode, wanted_values, with_forward
 from tracer.tables.explaining import find_rules

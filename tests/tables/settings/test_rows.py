@@ -15,7 +15,7 @@ from tests.support.build import call, environment, trace
 from tests.tables import samples
 from tests.tables.samples import field_type, reaching, split
 from tracer import judge
-from tracer.facts.fact import Value
+from tracer.facts import Value
 from tracer.names import About, Backend, Cause, Differs, EventKind, Verdict
 from tracer.recording.process.settings import read_settings
 from tracer.report import Report

@@ -20,8 +20,7 @@ import torch
 from torch._C import Generator
 from torch.nn.parameter import is_lazy
 
-from tracer.facts.every_fact import FACTS
-from tracer.facts.fact import (
+from tracer.facts import (
     ASK,
     ArgumentReader,
     Getter,
@@ -30,7 +29,8 @@ from tracer.facts.fact import (
     dropout_reader,
     training_reader,
 )
-from tracer.facts.fact import MISSING as MISSING
+from tracer.facts import MISSING as MISSING
+from tracer.facts.every_fact import FACTS
 from tracer.ops import bare_name, row_of
 from tracer.recording.origin.sites import is_torchs_own, is_tracers_own, outwards, spell
 from tracer.recording.randomness.generators import SEEDS

@@ -19,7 +19,7 @@ import torch
 from msgspec.structs import replace
 
 from tracer import ops
-from tracer.facts.fact import MISSING
+from tracer.facts import MISSING
 from tracer.ops import Touch, Writes, bare_name, row_of
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.fact_readers import DRAW, MOST, named_arguments, tensor_form

@@ -19,7 +19,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.names import OWN_CODE, Phase, PlaceKind
 from tracer.recording.calls.fact_readers import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.names import TORCH_NAMESPACES
 from tracer.ops import Op, Touch, row_of
 from tracer.recording.torch_private import seams

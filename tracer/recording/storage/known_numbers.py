@@ -15,7 +15,7 @@ import msgspec
 import torch
 
 from tracer import ops
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.ops import Numbers, Touch, row_of
 from tracer.recording.storage.accesses import Access, has_out, positions_of
 from tracer.recording.storage.overlaps import is_nested

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import torch
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.names import Overlap
 from tracer.recording.storage.accesses import ACCUMULATES, READS, SCATTERS, UPDATES, WRITES, Access, argument_at
 from tracer.recording.torch_private import seams

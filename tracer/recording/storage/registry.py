@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.recording.origin.sites import outwards
 from tracer.recording.patching import WatchedFunction, Watchers
 from tracer.recording.storage.accesses import Access

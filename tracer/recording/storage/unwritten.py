@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import torch
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.known_numbers import Indices, written_through

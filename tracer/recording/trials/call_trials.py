@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
-from tracer.facts.fact import Args, Kwargs, Value
+from tracer.facts import Args, Kwargs, Value
 from tracer.names import Backend, DeterministicMode, Direction, Settings, Untried, Verdict
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.compilations import CompiledCode

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.facts.fact import Args, Kwargs, argument_getter, getters
+from tracer.facts import Args, Kwargs, argument_getter, getters
 from tracer.names import SETTLING_DATA, DataShown
 from tracer.ops import Op, Orders, Writes, row_of
 from tracer.recording.calls.groups import CallCounter, OverloadInfo

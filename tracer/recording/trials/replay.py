@@ -19,7 +19,7 @@ import torch
 from msgspec.structs import replace
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.names import Untried
 from tracer.recording import patching
 from tracer.recording.calls.fact_readers import may_draw

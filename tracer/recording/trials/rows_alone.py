@@ -19,7 +19,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.names import Phase, RowOutcome
 from tracer.ops import bare_name, row_of
 from tracer.ops.row_wise import POINTWISE, RowWise, row_wise

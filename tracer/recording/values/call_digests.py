@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import torch
 
-from tracer.facts.fact import Args, Kwargs
+from tracer.facts import Args, Kwargs
 from tracer.ops import bare_name, row_of
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access, argument_at, is_written, positions_of

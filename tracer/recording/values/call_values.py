@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tracer.facts.fact import MISSING, Args, Kwargs
+from tracer.facts import MISSING, Args, Kwargs
 from tracer.recording import patching
 from tracer.recording.calls.fact_readers import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
