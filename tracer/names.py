@@ -456,7 +456,6 @@ class Overlap(SaidWord):
     OPERAND = "operand", "a write to a factor of the product"
     ENTRIES = "entries", "a write to entries of a list that share memory"
     """One kernel works on all entries at once where there is such a kernel."""
-    SHARED = "shared", "a write to parameters that several processes share"
     COPIED_FROM = "copied-from", "a non_blocking copy from memory that is written before anything waits for it"
     COPIED_INTO = "copied-into", "a non_blocking copy into memory that is read before anything waits for it"
 

@@ -22,7 +22,6 @@ from tracer.names import (
     Cause,
     DeterministicMode,
     GeneratorKind,
-    Overlap,
     Phase,
     Prerequisite,
     SeedOrigin,
@@ -410,8 +409,7 @@ def _taken_out(finding: Finding, verb: str = "Replace") -> str:
 def _write_memory(plan: _Plan) -> Iterator[Draft]:
     for group in _by_site(plan.by_step[PlanStep.MEMORY]):
         first = group[0]
-        is_shared = first.facts.get("overlap") == Overlap.SHARED.value
-        what = "Let one process write the parameters" if is_shared else "Give the write memory of its own"
+        what = "Give the write memory of its own"
         if first.cause is Cause.UNINITIALIZED_MEMORY:
             what = "Write before reading" if first.about is About.MEMORY else "Leave no memory unwritten"
         gave = f": {first.subject}" if first.about is About.MEMORY and first.subject else ""

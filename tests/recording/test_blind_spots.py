@@ -358,6 +358,18 @@ def test_a_kernel_for_another_device_overrides_nothing_here() -> None:
         assert not spots(record(lambda: torch.hypot(torch.ones(3), torch.ones(3))), BlindSpotKind.OVERRIDDEN)
 
 
+# --- memory that other processes write ---
+
+
+def test_parameters_in_shared_memory_are_named_where_they_are_shared_and_batches_are_not() -> None:
+    def step() -> None:
+        torch.ones(3).share_memory_()
+        nn.Linear(2, 2).share_memory()  # shares
+
+    (spot,) = spots(record(step), BlindSpotKind.OTHER_PROCESS)
+    assert (spot.count, int(spot.location.rpartition(":")[2])) == (2, line_of(step, "# shares"))
+
+
 # --- memory that no op gave ---
 
 

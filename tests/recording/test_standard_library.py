@@ -14,7 +14,7 @@ SEEDS = {"random.seed", "random.setstate", "random.Random.seed", "random.Random.
 #: What starts or ends a process or a thread, and gives the program nothing: nothing else tells of them.
 STARTS_AND_ENDS = {
     *("os._exit", "os.execv", "os.execve", "subprocess.Popen._execute_child"),
-    *("multiprocessing.process.BaseProcess.start", "multiprocessing.process.BaseProcess.join"),
+    "multiprocessing.process.BaseProcess.start",
     *("threading.Thread._bootstrap_inner", "concurrent.futures.thread._WorkItem.run"),
 }
 

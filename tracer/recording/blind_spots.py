@@ -130,6 +130,12 @@ class BlindSpots:
         if type(size) is int and size and (is_typed or not is_torchs_own(code.co_filename)):
             self.note(BlindSpotKind.MEMORY, "torch.UntypedStorage", call.frame)
 
+    def shares(self, call: WatchedCall) -> None:
+        """A tensor moves to memory that other processes may write too; loaders do so with their batches."""
+        if call.first.is_leaf and call.first.requires_grad:
+            lost = "what several processes write there at once is not seen; `tracer repeat` compares what comes of it"
+            self.note(BlindSpotKind.OTHER_PROCESS, "a parameter was put into shared memory", call.frame, lost=lost)
+
     def array_made(self, call: WatchedCall) -> None:
         """NumPy gave the program an array that nothing was written to."""
         if self._sites.kind_of(call.frame.f_code.co_filename) != USER:
@@ -333,6 +339,7 @@ def _watched() -> Iterator[WatchedFunction]:
         [(compile_seams.package_loader, name) for name in ("run", "boxed_run")],
         before=lambda spots, call: spots.note(BlindSpotKind.COMPILED, "a package of AOTInductor ran", call.frame),
     )
+    yield WatchedFunction([(torch.Tensor, "share_memory_")], after=BlindSpots.shares)
     yield WatchedFunction([(torch.UntypedStorage, "__init__")], after=BlindSpots.storage_made)
     numpy = sys.modules.get("numpy")
     yield WatchedFunction([(numpy, "empty"), (numpy, "empty_like")], after=BlindSpots.array_made)

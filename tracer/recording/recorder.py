@@ -16,7 +16,7 @@ from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.call_record import CallRecord, RecordingState, drawn_by, rank_and_world_size
 from tracer.recording.compiled.executions import RUNS
 from tracer.recording.compiled.hiding import leave_to_python
-from tracer.recording.memory_observers import SharedParameters, StorageObservers
+from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
 from tracer.recording.observers import Observer
 from tracer.recording.options import RecordOptions
@@ -88,7 +88,7 @@ class Recorder:
             on_left=self._left,
         )
         self.attribution = Attribution(sites, modules, self.optimizer)
-        self.storages, self.shared_parameters = StorageObservers(), SharedParameters(sites)
+        self.storages = StorageObservers()
         self.generators = GeneratorRecord(SEEDS, HOST)
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self._state = RecordingState(options, self.attribution, self.mode, self.watch)
@@ -112,10 +112,8 @@ class Recorder:
             RecorderPart(self._state.gradients.start, self._state.gradients.stop),
             RecorderPart(self._state.start, self._state.stop),
             RecorderPart(self.generators.start, self.generators.stop),
-            RecorderPart(self.shared_parameters.start, self.shared_parameters.stop),
             RecorderPart(self.storages.start, self.storages.stop, self.storages.fields),
             RecorderPart(fields=calls.fields),
-            RecorderPart(fields=lambda: {"overlaps": self.shared_parameters.listed()}),
         ]
         self._add_what_was_asked(options, values)
         self._parts.append(RecorderPart(leave_to_python, leave_to_python))  # while everything is in its place
@@ -244,12 +242,10 @@ class Recorder:
         leave_to_python()
 
     def _step_begins(self, optimizer: Any, frame: FrameType) -> None:
-        self.shared_parameters.step_begins(optimizer)
         self.storages.writes.optimizer_steps(optimizer, self.attribution.step_origin(frame))
 
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
-        self.shared_parameters.step_ended()
         for part in (self.magnitudes, self.values, self.file):
             if part is not None:
                 part.step_ended()
