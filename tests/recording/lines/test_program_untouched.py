@@ -138,6 +138,21 @@ def test_a_forked_process_has_a_file_of_its_own(tmp_path: Path) -> None:
         assert [record.parent for record in forked if isinstance(record, Entered)][-1] == 1
 
 
+@pytest.mark.parametrize("hooks", [("in_child", "moves"), ("moves", "in_child")])
+def test_a_forked_process_that_is_recorded_by_itself_leaves_its_parents_lines(
+    tmp_path: Path, hooks: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = LineRecording(tmp_path / "a.lines", [str(tmp_path)])
+    lines.start()
+    monkeypatch.setattr(lines, "_process", -1)  # as if it had been forked
+    for hook in hooks:
+        lines.in_child() if hook == "in_child" else lines.move_to(tmp_path / "a.child-1.lines")
+    lines.write(LineNote("of the child"))
+    lines.stop()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.child-1.lines", "a.lines"]
+    assert read_lines(tmp_path / "a.child-1.lines")[-1] == LineNote("of the child")
+
+
 def test_a_decorated_step_has_lines_beside_its_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 

@@ -164,8 +164,9 @@ def test_the_fault_of_one_process_is_named_and_no_other(tmp_path: Path, start: s
 
 
 @pytest.mark.slow
-def test_the_line_of_a_child_is_named_and_proven_as_that_of_one_process_is(tmp_path: Path) -> None:
-    _, told = repeated(tmp_path, SPAWNED, fault=True, hold=True)
+@pytest.mark.parametrize("start", [SPAWNED, SPAWNED.replace("spawn", "fork")], ids=["spawned", "forked"])
+def test_the_line_of_a_child_is_named_and_proven_as_that_of_one_process_is(tmp_path: Path, start: str) -> None:
+    _, told = repeated(tmp_path, start, fault=True, hold=True)
     assert [source["location"] for source in told["sources"] if source["reaches"]] == [IN_TRAINING]
     assert [(held["line"], held["agrees"]) for held in told["held"]] == [(IN_TRAINING, True)]
 

@@ -155,7 +155,7 @@ class LineRecording:
         self._threads, self._frames, self._numbers = count(), count(1), count()
         """Numbers of threads, frames and codes: two threads never take the same one."""
         self._forks, self._is_threaded = 0, False
-        self._role = ""
+        self._role, self._process = "", os.getpid()
         self._output = -1
         self.left_of_imports = _OF_IMPORTS
         self.digests = VariableDigests()
@@ -242,8 +242,9 @@ class LineRecording:
 
     def in_child(self) -> None:
         """This process was forked: it has a file of its own."""
-        if not self.is_on:
+        if not self.is_on or self._process == os.getpid():
             return
+        self._process = os.getpid()
         self._role, self._forks = f"{self._role}.{self._forks}", 0
         with suppress(OSError):
             os.close(self._output)
@@ -256,6 +257,7 @@ class LineRecording:
 
     def move_to(self, path: Path) -> None:
         """This process was forked, and is recorded by itself: its lines go to ``path``."""
+        self.in_child()  # whichever hook of a fork comes first
         left, self.path, self._role = self.path.with_name(self.path.name + self._role), path, ""
         os.close(self._output)
         with suppress(OSError):

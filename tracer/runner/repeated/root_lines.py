@@ -469,7 +469,8 @@ class _Holding:
         if left or (not goes_on and any(end.kind in OF_TRAINING for end in divergence.ends)):
             return False, next(filter(None, (problem_of(self._kept, place) for place in lines)), "")
         problem = _ends_early(divergence, base, run.family, until)
-        if not problem and inside and max(calls.stop for calls in inside) >= divergence.calls[1]:
+        end = divergence.calls[1]  # a child process goes on after its last recorded call
+        if not problem and inside and max((calls.stop for calls in inside if calls.start < end), default=end) >= end:
             problem = "no call comes after it"
         return not problem, problem
 
