@@ -18,8 +18,9 @@ from tests.support.lines import line_of
 from tracer import DeterminismTracer
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.cut_lines import RunLines
 from tracer.divergence.model import Divergence, NotRestored, read_recording
-from tracer.divergence.omissions import LinesOfRun, ResumedRun, hold_against, what_of
+from tracer.divergence.omissions import ResumedRun, hold_against, what_of
 from tracer.trace.values import ValueKind
 
 HERE = "tests/divergence/test_resumed_programs.py"
@@ -383,7 +384,7 @@ def held(folder: Path, program: Program) -> ResumedRun:
     saved: Saved = {}
     whole = read_recording(recorded(folder, "whole", lambda: program(saved, False)))
     rest = read_recording(recorded(folder, "rest", lambda: program(saved, True)))
-    return hold_against(whole, rest, 2, [LinesOfRun(())] * 3, whole.values)
+    return hold_against(whole, rest, 2, [RunLines(())] * 3)
 
 
 def stepping(saved: Saved, *, again: bool, loads: Callable[[nn.Module], object], rates: tuple[float, ...]) -> None:

@@ -38,6 +38,7 @@ from tracer.trace.lines import (
     SAMPLED_FROM,
     STATIC,
     TIMEOUT,
+    Continued,
     Entered,
     LineCode,
     LineNote,
@@ -91,6 +92,8 @@ class LineKind(Word):
     """It decides otherwise which line comes next."""
     DRAW = "draw"
     """It draws from a generator that nothing seeded."""
+    STATE = "state"
+    """A run that resumed holds something else where it goes on: ``LineRoot.name``."""
 
 
 class LineRoot(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +104,8 @@ class LineRoot(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     generator: str = ""
     """For a draw: ``python``, ``numpy``, ``torch`` or ``cuda:0``."""
+    name: str = ""
+    """For a state: what holds it."""
 
     @property
     def location(self) -> str:
@@ -322,11 +327,60 @@ def compared_lines(
     return _Comparison(_Run(first), _Run(second), calls).result(calls)
 
 
+class ReadOtherwise(NamedTuple):
+    """Something that a run which resumed holds otherwise, and that the line of a call reads, or what came of it."""
+
+    root: LineRoot
+    function: str
+    names: tuple[str, ...]
+    """What holds it: for a state, its name."""
+    first: str
+    second: str
+    path: tuple[str, ...]
+    """The lines from it on."""
+    is_used: bool
+    """Whether a line that makes calls reads it, or what came of it."""
+    is_seen: bool = True
+    """Whether it was seen to reach the call, and not only where something is that is not seen whole."""
+
+
+def read_otherwise(
+    records: tuple[Sequence[LineRecord], Sequence[LineRecord]],
+    calls: Iterable[int],
+    kept: Mapping[tuple[str, str, str], str] | None = None,
+) -> tuple[dict[int, tuple[ReadOtherwise, ...]], tuple[ReadOtherwise, ...]]:
+    """By call of the first run, what its line reads that began otherwise; and all that did, whatever it reaches.
+
+    ``records``: those of both runs from where one resumes; ``kept``: by file, class and name, what attributes of
+    ``self`` held before, in the first run.
+    """
+    calls = tuple(calls)
+    compared = _Comparison(_Run({"": records[0]}), _Run({"": records[1]}), calls, kept)
+    used = _NOTHING.union(*(row.origins for row in compared.reads))
+
+    def told(root: LineRoot) -> ReadOtherwise:
+        names, first, second = compared.shown.get(root, ((), "", ""))
+        function, path = compared.functions[root][0], tuple(compared.trail[root])
+        return ReadOtherwise(root, function, names, first, second, path, root in used)
+
+    def of_call(call: int) -> tuple[ReadOtherwise, ...]:
+        if (row := compared._row_of_call(call)) is None:
+            return ()
+        order = sorted(
+            row.origins | row.unseen, key=lambda root: (root not in row.origins, compared.roots.get(root, 0))
+        )
+        return tuple(told(root)._replace(is_seen=root in row.origins) for root in order)
+
+    return {call: of_call(call) for call in calls}, tuple(map(told, compared.roots))
+
+
 class _Comparison:
     """Walks the first run's rows in their order, with the second's beside them."""
 
-    def __init__(self, one: _Run, two: _Run, calls: Sequence[int]) -> None:
-        self.one, self.two, self.calls = one, two, calls
+    def __init__(
+        self, one: _Run, two: _Run, calls: Sequence[int], kept: Mapping[tuple[str, str, str], str] | None = None
+    ) -> None:
+        self.one, self.two, self.calls, self.kept = one, two, calls, kept or {}
         self.modules: dict[tuple[str, str], _PairedFrame] = {}
         self.states: dict[tuple[str, str], tuple[str, str]] = {}
         """The states of global generators in both runs, by process and name."""
@@ -400,7 +454,9 @@ class _Comparison:
         self.alike, self.drawers, self.givers = _of_threads(one, two)
         _pair(one, two)
         for frame, record in one.events:
-            if isinstance(record, Entered):
+            if isinstance(record, Continued):
+                self._continue(frame, record)
+            elif isinstance(record, Entered):
                 self._enter(frame, record)
             else:
                 self._row(frame, record)
@@ -438,8 +494,12 @@ class _Comparison:
             found, is_new = self._static(frame, name), False
             if not found:
                 known = self._known(frame, name)
-                found = drawn | known | (_NOTHING if parent is None else self._given(parent, text, name))
-                is_new = not known and self._brings_in(text, frame)
+                found = known | (_NOTHING if parent is None else self._given(parent, text, name))
+                if self.kept.get((frame.code.file, frame.code.function.rpartition(".")[0], name)) != digests[0]:
+                    found |= drawn
+                    is_new = not known and self._brings_in(text, frame)
+                elif not found:  # it is as an object held it, of whose methods none runs where the runs are cut
+                    found = self._root(LineKind.STATE, frame, frame.code.first, frame, name, of=name)
             if not found and self._may_share(frame, name):
                 frame.differing[name] = self._of_others(frame, name)
                 continue
@@ -471,6 +531,30 @@ class _Comparison:
         row, names = _source_of(text), frame.code.function.split(".")
         is_asked = any(call.rpartition(".")[2] in names for call in text.calls)
         return row is not None and (row.varies or not (row.waits or is_asked))
+
+    def _continue(self, frame: _PairedFrame, continued: Continued) -> None:
+        """A call that ran already where both runs were cut: whatever differs in it is a state that differs."""
+        pair = frame.pair
+        frame.is_body = frame.code.function == "<module>"
+        if frame.is_body:
+            self.modules.setdefault((frame.process, frame.code.file), frame)
+        frame.last = frame.code.first
+        if pair is None:
+            return
+        for name in sorted({*continued.changed, *pair.entered.changed}):
+            digests = continued.changed.get(name, ""), pair.entered.changed.get(name, "")
+            differs = digests[0] != digests[1] and NO_DIGEST not in digests
+            if name.startswith(GENERATOR):
+                key, self.states[frame.process, name] = (frame.process, name), digests
+                if differs:
+                    self.unseeded[key] = self._root(LineKind.STATE, frame, frame.code.first, frame, of=name)
+                continue
+            frame.state[name], pair.state[name] = digests
+            if differs:
+                state = frame.differing[name] = self._root(
+                    LineKind.STATE, frame, frame.code.first, frame, name, of=name
+                )
+                self._note(frame, name, state)
 
     def _of_others(self, frame: _PairedFrame, name: str) -> Origins:
         """The origins of what another thread has changed: of all that differs there, or the line that gave it."""
@@ -929,14 +1013,17 @@ class _Comparison:
             elif IMPORTS in text.calls and not self.unseeded.get(key):  # it reaches what reads the library alone
                 self.imports |= self._root(LineKind.DRAW, at, line, frame, generator=generator)
             else:
-                drawn |= self.unseeded.get(key) or self._root(LineKind.DRAW, at, line, frame, generator=generator)
+                found = self.unseeded.get(key) or self._root(LineKind.DRAW, at, line, frame, generator=generator)
+                for root in (each for each in found if each.kind is LineKind.STATE):
+                    self.trail[root].setdefault(f"{at.code.file}:{line}")
+                drawn |= found
         return drawn
 
     # --- roots ---
 
-    def _named(self, kind: LineKind, frame: _PairedFrame, line: int, generator: str = "") -> LineRoot:
+    def _named(self, kind: LineKind, frame: _PairedFrame, line: int, generator: str = "", of: str = "") -> LineRoot:
         """The root at a line, which may come to nothing."""
-        root = LineRoot(kind=kind, file=frame.code.file, line=line, generator=generator)
+        root = LineRoot(kind=kind, file=frame.code.file, line=line, generator=generator, name=of)
         caller, above = "", frame
         while above.parent is not None and above.code.is_library:
             caller, above = f"{above.parent.code.file}:{above.entered.parent_line}", above.parent
@@ -956,8 +1043,9 @@ class _Comparison:
         *names: str,
         generator: str = "",
         unseen: Origins = _NOTHING,
+        of: str = "",
     ) -> Origins:
-        root = self._named(kind, frame, line, generator)
+        root = self._named(kind, frame, line, generator, of)
         if root not in self.roots:
             roots = {path.partition(".")[0] for path in self.one.statement(frame, line).reads}
             self.follows[root] = unseen.union(self.imported[name] for name in roots & {*self.imported}) - {root}

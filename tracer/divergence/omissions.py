@@ -4,45 +4,46 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.lines import OWN
+from tracer.divergence.cut_lines import Change, RunLines, cut, last, object_of
+from tracer.divergence.lines import OWN, LineKind, ReadOtherwise, read_otherwise
 from tracer.divergence.model import Divergence, NotRestored, Recording, Root
 from tracer.divergence.repeated import Run
-from tracer.divergence.resuming import begin_of, first_step_of, resumed_from, states_at
+from tracer.divergence.resuming import digests_by_step, first_step_of, resumed_from, states_at
 from tracer.divergence.roots import parted
 from tracer.names import Phase
-from tracer.trace.lines import (
-    GENERATOR,
-    GLOBAL,
-    ITERATES,
-    Entered,
-    LineCode,
-    LineRecord,
-    LineRow,
-    LineText,
-    Text,
-    is_plain,
-)
+from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, LineText, is_named, is_plain
 from tracer.trace.values import ValueKind, Values
 
+#: Generators of the process: in words, how they are given back, and how saved.
 _OF_HOST = {
-    "python": ("Python's `random`", 'random.setstate(checkpoint["python_rng"])', "random.getstate()"),
-    "numpy": ("NumPy's generator", 'numpy.random.set_state(checkpoint["numpy_rng"])', "numpy.random.get_state()"),
+    "python": ("Python's `random`", "random.setstate(VALUE)", "random.getstate()"),
+    "numpy": ("NumPy's generator", "numpy.random.set_state(VALUE)", "numpy.random.get_state()"),
 }
-#: Causes that a value of the program's may explain.
-_OF_VALUES = (RootCause.ARGUMENT, RootCause.STRUCTURE, RootCause.INPUT_DATA, RootCause.UNKNOWN, RootCause.INITIAL_STATE)
+#: By what makes a generator of the program's: how its state is saved, and given back.
+_STATES_OF = {
+    "numpy.random": ("NAME.bit_generator.state", "NAME.bit_generator.state = VALUE"),
+    "random.Random": ("NAME.getstate()", "NAME.setstate(VALUE)"),
+    "torch": ("NAME.get_state()", "NAME.set_state(VALUE)"),
+}
+#: Kinds of states that an object of torch's holds.
+_HELD = frozenset(
+    {
+        *(ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER),
+        *(ValueKind.SCHEDULER, ValueKind.SCALER),
+    }
+)
 #: What the names of generators begin with that the program made.
 _PASSED = "passed "
-#: Functions whose variables are gone when their line is over.
-_COMPREHENDS = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 _INTEGER = re.compile(r"-?\d+")
+#: Classes of torch's whose objects keep states.
+_OF_TORCH = re.compile(r"torch\.(optim|utils\.data|amp|cuda\.amp|distributed)\.([a-z_]\w*\.)*[A-Z]\w*$")
 
 
 class Omission(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,12 @@ class ResumedRun(msgspec.Struct, frozen=True, kw_only=True):
     """What differs too, and reaches nothing that trains."""
     roots: tuple[Root, ...] = ()
     """The calls at which the runs diverge."""
+    process: str = ""
+    """The one of several processes that this is of; empty for the one that the user started."""
+    processes: int = 1
+    """Processes that train, all of which were compared."""
+    not_compared: int = 0
+    """Processes that the whole run started and that were not recorded."""
     unknown: str = ""
     """The reason why nothing can be said; empty if something can."""
 
@@ -86,97 +93,6 @@ class ResumedRun(msgspec.Struct, frozen=True, kw_only=True):
         return not self.unknown and not self.not_restored
 
 
-# --- the program's lines ----------------------------------------------------------------------------------
-
-_Key = tuple[str, str, int]
-
-
-class _Change(NamedTuple):
-    code: LineCode
-    line: int
-    call: int
-    changed: Mapping[str, str]
-
-    @property
-    def location(self) -> str:
-        return f"{self.code.file}:{self.line}"
-
-    @property
-    def key(self) -> _Key:
-        return self.code.file, self.code.function, self.code.first
-
-
-class LinesOfRun:
-    """A run's lines: what they read, and what they changed."""
-
-    def __init__(self, records: Iterable[LineRecord]) -> None:
-        self.changes: list[_Change] = []
-        self.texts: dict[str, LineText] = {}
-        codes: dict[int, LineCode] = {}
-        frames: dict[int, LineCode] = {}
-        for record in records:
-            if isinstance(record, LineCode):
-                codes[record.number] = record
-            elif isinstance(record, Text):
-                self.texts.setdefault(f"{codes[record.code].file}:{record.line}", record.text)
-            elif isinstance(record, Entered):
-                code = frames[record.frame] = codes[record.code]
-                self.changes.append(_Change(code, code.first, record.call, record.changed))
-            elif isinstance(record, LineRow) and record.frame in frames:
-                self.changes.append(_Change(frames[record.frame], record.line, record.call, record.changed))
-
-    def held_at(self, call: int) -> dict[tuple[_Key, str], str]:
-        """What names held as ``call`` was made: the digests of the last call of each function."""
-        held: dict[tuple[_Key, str], str] = {}
-        for change in self.changes:
-            if change.call <= call:
-                held.update(((change.key, name), digest) for name, digest in change.changed.items())
-        return held
-
-    def carried(self) -> dict[tuple[_Key, str], tuple[str, bool]]:
-        """Names of numbers that a line changes from what they were, or that a loop counts by: the line, and whether it
-        counts up what nothing sets back."""
-        lines: dict[tuple[_Key, str], tuple[str, bool]] = {}
-        resets: Counter[tuple[_Key, str]] = Counter()
-        for change in self.changes:
-            text = self.texts.get(change.location, LineText())
-            for name, digest in change.changed.items():
-                stored, read = _last(name) in map(_last, text.stores), name.removeprefix(GLOBAL) in text.reads
-                if not stored or not is_plain(digest) or change.code.function.endswith(_COMPREHENDS):
-                    continue
-                if read or ITERATES in text.calls:
-                    lines.setdefault((change.key, name), (change.location, read))
-                else:
-                    resets[change.key, name] += 1
-        return {key: (line, counts and resets[key] <= 1) for key, (line, counts) in lines.items()}
-
-    def reached_from(self, name: str) -> set[str]:
-        """The lines that read ``name``, or something that was made of it."""
-        names, lines = {_last(name)}, set[str]()
-        while True:
-            new = {at for at, text in self.texts.items() if names.intersection(map(_last, text.reads))} - lines
-            if not new:
-                return lines
-            lines |= new
-            names.update(_last(path) for at in new for path in self.texts[at].stores)
-
-    def own_generators(self, location: str) -> list[str]:
-        """The names of generators of the program's whose state a line changes."""
-        changed = (change.changed.items() for change in self.changes if change.location == location)
-        return list(dict.fromkeys(name for items in changed for name, digest in items if digest.startswith(OWN)))
-
-    def made_by(self, is_wanted: Callable[[str], bool]) -> tuple[str, str]:
-        """The first line that stores what it calls, and the name that it stores it in; empty if there is none."""
-        for location, text in self.texts.items():
-            if text.stores and any(map(is_wanted, text.calls)):
-                return location, text.stores[0]
-        return "", ""
-
-
-def _last(path: str) -> str:
-    return path.removeprefix(GLOBAL).rpartition(".")[2]
-
-
 # --- a resumed run, held against one that nothing interrupted ----------------------------------------------
 
 
@@ -184,8 +100,7 @@ def hold_against(
     whole: Recording,
     resumed: Recording,
     stopped_after: int,
-    lines: Sequence[LinesOfRun],
-    interrupted: Values,
+    lines: Sequence[RunLines],
 ) -> ResumedRun:
     """Say whether ``resumed`` goes on as ``whole`` did. ``lines``: those of the whole, the resumed and the interrupted
     run."""
@@ -202,7 +117,7 @@ def hold_against(
         return msgspec.structs.replace(found, unknown=after)
     begin = stopped_after if step is None else step
     divergence = compare_recordings(whole, resumed, align_step=(begin, first_step_of(values[1])))
-    compared = _Compared(divergence, values, begin, lines, interrupted)
+    compared = _Compared(divergence, whole, resumed, begin, lines)
     not_restored, beside = tuple(compared.not_restored(made[0] - begin, made[1])), tuple(compared.beside)
     if not (not_restored or divergence.agrees or divergence.reaches_nothing):
         not_restored, beside = beside, ()  # one of them does it
@@ -234,111 +149,284 @@ class _Compared:
     """What two runs show from the step on at which one resumes."""
 
     def __init__(
-        self,
-        divergence: Divergence,
-        values: tuple[Values, Values],
-        begin: int,
-        lines: Sequence[LinesOfRun],
-        interrupted: Values,
+        self, divergence: Divergence, whole: Recording, resumed: Recording, begin: int, lines: Sequence[RunLines]
     ) -> None:
         assert divergence.resumed is not None
         self._roots = divergence.roots
         self._parts = not divergence.reaches_nothing
         self._lacks = divergence.resumed.not_restored
-        self._values, self._begin = values, begin
-        self._lines, self._of_all, self._interrupted = lines[0], lines, interrupted
-        self._steps = begin, divergence.resumed.second_step
+        self._values, self._steps = (whole.values, resumed.values), (begin, divergence.resumed.second_step)
+        loaders = () if whole.trace is None else whole.trace.loaders
+        self._persistent = {
+            line: each.location for each in loaders for line in each.iterated_at if each.persistent_workers
+        }
+        """Where loaders are made whose workers live on from epoch to epoch, by the lines that iterate them."""
+        self._whole, self._resumed, interrupted = lines
+        kinds = {lack.kind for lack in self._lacks}
+        passes = [self._passes(values, step) for values, step in self._sides()]
+        self._skips = ValueKind.SCALER in kinds and passes[0] != passes[1]
+        """Whether another scale made or skipped updates: all that differs after it may follow."""
+        phase = Phase.BACKWARD if self._skips else Phase.OPTIMIZER
+        updates = [_first_call(values, step, phase) for values, step in self._sides()]
+        self._update = updates[0]
+        both = None if None in updates else cut(self._whole, self._resumed, (updates[0] or 0, updates[1] or 0))
+        asked = [] if self._update is None else [self._update]
+        asked += [root.call for root in self._roots if not root.only_second]
+        self._held = both.held if both is not None else {}
+        self._read, self._all = read_otherwise(both.records, asked, both.kept) if both is not None else ({}, ())
+        self._repeated = {(name, digest) for each in interrupted.changes() for name, digest in each.changed.items()}
+        self._written, self._loaded = _checkpoint_lines(self._whole, self._resumed)
         self.beside: list[Omission] = []
         """What reaches nothing that trains, after ``not_restored``."""
-        self._explained: set[int] = set()
+        self._told: dict[Omission, None] = {}
         self._seeded: set[str] = set()
         """The lines of loaders whose workers got other seeds."""
+        self._library = self._holders()
+        texts = [*self._whole.texts.values(), *self._resumed.texts.values()]
+        self._stored = {last(path) for text in texts for path in text.stores}
+        self._named = self._stored | {last(path) for text in texts for path in text.reads}
 
     def restored(self) -> Iterator[str]:
-        """Yield the states that agree, in words."""
+        """Yield the states that agree, in words: of generators, counters and averages those that had changed."""
         ours, theirs = (states_at(values, step) for values, step in zip(self._values, self._steps, strict=True))
-        kinds: Counter[ValueKind] = Counter()
-        for (kind, name), (digest, _) in ours.items():
-            kinds[kind] += theirs.get((kind, name), (None, ""))[0] == digest
+        agreeing = {key for key, (digest, _) in ours.items() if theirs.get(key, (None, ""))[0] == digest}
         lost = {lack.kind for lack in self._lacks}
         for kind, words in _RESTORED.items():
-            if kinds[kind] and kind not in lost:
+            if kind not in lost and any(key[0] is kind for key in agreeing):
                 yield words
+        begun = states_at(self._values[0], first_step_of(self._values[0]))
+        drawn, there = (self._generators_at_update(values, step) for values, step in self._sides())
+        for name, digest in drawn.items():
+            if there.get(name) == digest != begun.get((ValueKind.GENERATOR, name), (digest,))[0]:
+                yield _OF_HOST[name][0] if name in _OF_HOST else f"torch's generator{f' of {name}' * (name != 'cpu')}"
+        kept = (name for name, (mine, other) in self._held.items() if mine == other and not self._is_librarys(name))
+        names = {
+            name.removeprefix(GLOBAL) for name in kept if is_plain(mine := self._held[name][0]) or mine[:1] in "mg"
+        }
+        yield from (f"`{name}`" for name in sorted(names) if "._" not in name)
 
     def not_restored(self, left: int, made: int) -> Iterator[Omission]:
         """Yield what was not restored; ``left`` and ``made``: steps that follow in the whole run, and in the other."""
         kinds = {lack.kind for lack in self._lacks}
-        values = list(self._values_that_differ())
         drawn_at = {_line(lack.root) for lack in self._lacks if lack.kind is ValueKind.GENERATOR and lack.root}
+        explained = {id(root) for root in self._roots if self._otherwise(root)}
         for each in self._roots:  # workers whose seeds a generator gave that is named itself
             loading = each.loading
             if loading is not None and loading.seeds_agree is False and loading.indices_agree is not False:
                 self._seeded.add(line := loading.loader.partition(" at ")[2])
-                self._explained.update([id(each)] if line in drawn_at else ())
-        makes_settings = bool(kinds & {ValueKind.OPTIMIZER_STATE, ValueKind.SCHEDULER} or values)
-        data = (each for each in self._roots if each.loading is not None or each.cause is RootCause.INPUT_DATA)
-        reads_other_data = any(id(each) not in self._explained for each in data)
-        for lack in self._lacks:
-            root = lack.root
-            if lack.kind is ValueKind.HYPERPARAMETER and makes_settings:
-                continue
-            if root is None or id(root) not in self._explained:
-                is_draw = root is not None and root.cause is RootCause.DRAW and not root.reaches_training
-                seeds = root is not None and _line(root) in self._seeded
-                is_library = root is not None and bool(root.called_from) and not root.reaches_training
-                is_its_own = is_library and lack.kind is ValueKind.OUTSIDE  # a sum for its log, or an average
-                reaches = not is_draw or seeds or reads_other_data
-                yield from self._told(self._of_state(lack), reaches=reaches and not is_its_own)
-        yield from values
+                explained.update([id(each)] if line in drawn_at else ())
+        yield from self._of_lacks(explained)
+        if self._skips:
+            return
+        gradients = [*self._gradients()]
+        yield from gradients
+        for root in sorted(self._roots, key=lambda root: not root.reaches_training):
+            for value in self._otherwise(root):  # what a library keeps for its log may reach no update
+                yield from self._tell(self._of_lines(value), reaches=root.reaches_training or not root.called_from)
+        for value in self._all:
+            if value.is_used and value.root.name.startswith(GENERATOR) and self._tells(value):
+                yield from self._tell(self._of_lines(value), reaches=self._parts)
+        yield from self._counters()
         settings = {ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE} & kinds
-        for each in self._roots:
-            is_of_lack = each.kind in kinds or any(lack.root is each for lack in self._lacks)
-            is_setting = each.phase is Phase.OPTIMIZER and each.cause is RootCause.ARGUMENT and settings
-            hangs_on_data = each.cause is RootCause.STRUCTURE or each.loading is not None
+        for root in self._roots:
+            is_of_lack = root.kind in kinds or any(lack.root is root for lack in self._lacks)
+            is_setting = root.phase is Phase.OPTIMIZER and root.cause is RootCause.ARGUMENT and settings
+            hangs_on_data = root.cause is RootCause.STRUCTURE or root.loading is not None
             follows = hangs_on_data and ValueKind.DATA_POSITION in kinds
-            if not (is_of_lack or is_setting or follows or id(each) in self._explained):
-                further = Omission(what=each.why or each.cause.words, location=_line(each), remedy=_REMEDIES[None])
-                yield from self._told(
-                    further, reaches=each.reaches_training or (self._parts and each.cause is RootCause.STRUCTURE)
-                )
-        if made != left and not (values or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
+            is_of_gradients = gradients and (root.cause is RootCause.STRUCTURE or root.phase is not Phase.FORWARD)
+            if not (is_of_lack or is_setting or follows or is_of_gradients or id(root) in explained):
+                further = Omission(what=root.why or root.cause.words, location=_line(root), remedy=_REMEDIES[None])
+                yield from self._tell(further, reaches=root.reaches_training)
+        if made != left and not (self._told or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
             remedy = "Count the steps or epochs from where the checkpoint was made: `range(first_epoch, epochs)`."
             many = f"{abs(made - left)} step{'s' * (abs(made - left) != 1)} {'more' if made > left else 'fewer'}"
             yield Omission(what=f"it makes {many} than the whole run", remedy=remedy)
 
-    def _told(self, omission: Omission, *, reaches: bool) -> Iterator[Omission]:
-        """Yield what reaches the training; keep what does not."""
+    def _tell(self, omission: Omission, *, reaches: bool) -> Iterator[Omission]:
+        """Yield what reaches the training, once; keep what does not."""
+        if omission in self._told:
+            return
+        self._told[omission] = None
         if reaches:
             yield omission
         else:
             self.beside.append(omission)
 
+    # --- states that torch's objects hold ---
+
+    def _of_lacks(self, explained: set[int]) -> Iterator[Omission]:
+        kinds = {lack.kind for lack in self._lacks}
+        data = (root for root in self._roots if root.loading is not None or root.cause is RootCause.INPUT_DATA)
+        reads_other_data = any(id(root) not in explained for root in data)
+        for lack in self._lacks:
+            root = lack.root
+            is_explained = root is not None and id(root) in explained
+            if lack.kind is ValueKind.GENERATOR and root is not None:  # one generator is no reason for another
+                is_explained = any(is_plain(each.first) for each in self._otherwise(root))
+            if is_explained or (self._skips and lack.kind is not ValueKind.SCALER):
+                continue
+            if lack.kind is ValueKind.HYPERPARAMETER:
+                at_update = [
+                    each for each in self._otherwise(None) if ITERATES not in self._text(each.root.location).calls
+                ]
+                if {ValueKind.OPTIMIZER_STATE, ValueKind.SCHEDULER} & kinds:
+                    continue
+                if at_update:
+                    for each in at_update:
+                        yield from self._tell(self._of_lines(each), reaches=True)
+                    continue
+            is_draw = root is not None and root.cause is RootCause.DRAW and not root.reaches_training
+            seeds = root is not None and _line(root) in self._seeded
+            is_library = root is not None and bool(root.called_from) and not root.reaches_training
+            is_its_own = is_library and lack.kind is ValueKind.OUTSIDE  # a sum for its log, or an average
+            reaches = (not is_draw or seeds or reads_other_data) and not is_its_own
+            yield from self._tell(self._of_state(lack), reaches=reaches)
+
     def _of_state(self, lack: NotRestored) -> Omission:
-        root, made, name = lack.root, "", ""
+        root, name, kind = lack.root, "", lack.kind
         location = "" if root is None else _line(root)
-        if lack.kind in (ValueKind.SCHEDULER, ValueKind.SCALER):
-            holder = lack.name.rpartition(" of ")[2]
-            made, name = self._lines.made_by(lambda call: call.rpartition(".")[2] == holder)
-            name = name or lack.kind.value
-        elif lack.kind in (ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER):
-            _, name = self._lines.made_by(_is_optimizer)
-            name = name or next(iter(self._named_at(self._optimizer_line(), "step")), "optimizer")
-        location = location or made or self._optimizer_line()
-        is_own_line = root is None or not root.called_from
-        if lack.kind is ValueKind.OUTSIDE and is_own_line and (names := self._named_at(location)):
-            name = names[0]
-        what, loading = what_of(lack, name), None if root is None else root.loading
-        if loading is not None and lack.kind is ValueKind.DATA_POSITION:
+        if kind in _HELD:
+            made, name = self._made_by(lack)
+            holder = self._gave_last(kind, name, lack)
+            location = holder or made or location or self._optimizer_line()
+        elif kind is ValueKind.OUTSIDE and (root is None or not root.called_from):
+            name = next(iter(self._named_at(location)), "")
+        location = location or self._optimizer_line()
+        loading = None if root is None else root.loading
+        what, remedy = what_of(lack, name), self._remedy(kind, name, location)
+        if loading is not None and kind is ValueKind.DATA_POSITION:
             location = loading.loader.partition(" at ")[2] or location
             what = self._read_again(root, loading.loader) or what
-        is_cast = lack.kind is ValueKind.OPTIMIZER_STATE and bool(lack.first and lack.second)  # dtypes have words
-        key = (lack.kind, "cast") if is_cast else lack.kind
-        remedy = _REMEDIES.get(key, _REMEDIES[None]).replace("NAME", name or "it")
-        if lack.kind is ValueKind.GENERATOR:
+        is_cast = kind is ValueKind.OPTIMIZER_STATE and bool(lack.first and lack.second)  # dtypes have words
+        loads = self._last_load(name)
+        if is_cast:
+            remedy = _CAST.replace("NAME", name or "optimizer")
+        elif loads is not None and self._order(location) > self._order(loads.location):
+            what += f": this line sets it after {loads.location} has loaded it"
+            remedy = f"Leave this line out where a checkpoint is loaded, or let it stand before {loads.location}."
+        elif loads is not None and loads.location == location and not lack.has_none:
+            what += ", though this line loads it: what was saved is not what the whole run had"
+            at = f" ({self._written})" if self._written else ""
+            remedy = f"Save `{name}.state_dict()` as it is, not cast, rounded or a part of it{at}, and at this step."
+        if kind is ValueKind.GENERATOR:
             what += ", and seeds the loader's workers" if location in self._seeded else ""
-            own = self._lines.own_generators(location)
-            remedy = _of_generator(lack, own[0] if own else "generator")
+            own = [
+                name
+                for each in self._whole.changes()
+                if each.location == location
+                for name, digest in each.changed.items()
+                if digest.startswith(OWN)
+            ]
+            remedy = self._of_generator(lack, own[0].removeprefix(GLOBAL) if own else "generator")
+        if location in self._persistent:
+            remedy += (
+                f" The loader's persistent workers ({self._persistent[location]}) begin anew too, and so does what they"
+                " draw: seed them by the epoch, or by the sample's index."
+            )
         return Omission(what=what, location=location, remedy=remedy)
+
+    def _made_by(self, lack: NotRestored) -> tuple[str, str]:
+        """The line that makes the object which holds a state, and the object's name; empty where it is not seen."""
+        if lack.kind in (ValueKind.SCHEDULER, ValueKind.SCALER):
+            holder = lack.name.rpartition(" of ")[2]
+            made = self._maker(lambda call: call.rpartition(".")[2] == holder)
+            return made[0], made[1] or lack.kind.value
+        if lack.kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
+            return "", self._model()
+        made = self._maker(_is_optimizer)
+        return made[0], made[1] or next(iter(self._named_at(self._optimizer_line(), "step")), "optimizer")
+
+    def _maker(self, is_wanted: Callable[[str], bool]) -> tuple[str, str]:
+        for location, text in self._whole.texts.items():
+            if text.stores and any(map(is_wanted, text.calls)):
+                return location, text.stores[0]
+        return "", ""
+
+    def _model(self) -> str:
+        """What the line calls the model whose parameters the optimizer is given."""
+        location, _ = self._maker(_is_optimizer)
+        return next(iter(self._named_at(location, "parameters")), "model")
+
+    def _holders(self) -> dict[str, ValueKind]:
+        """The names of torch's objects, of whose states other evidence speaks, and the kind of these."""
+        names = {self._model(): ValueKind.PARAMETER}
+        for text in self._whole.texts.values():
+            if any(_OF_TORCH.match(call) and "swa_utils" not in call for call in text.calls):
+                names.update(dict.fromkeys(map(last, text.stores), ValueKind.OPTIMIZER_STATE))
+        return names
+
+    def _is_librarys(self, name: str) -> bool:
+        """Return whether a name is one of torch's objects, or a part of one that it keeps for itself."""
+        path = name.removeprefix(GLOBAL).split(".")
+        held = next((part for part in path if part in self._library), "")
+        is_model = self._library.get(held) is ValueKind.PARAMETER
+        return bool(held) and not (is_model and path[-1] != held)
+
+    def _gave_last(self, kind: ValueKind, name: str, lack: NotRestored) -> str:
+        """The line of the resumed run that gave a state what it holds: it made the object, loaded it, or set it."""
+        if kind is ValueKind.HYPERPARAMETER:
+            setting, group = lack.name.partition(" of ")[0], f"{name}.param_groups"
+            digest = self._held.get(group, ("", ""))[1]
+            return self._resumed.gave(group, digest) if digest else self._resumed.gave(setting, lack.second)
+        names = [path for path, (mine, other) in self._held.items() if mine != other and name in path.split(".")[:-1]]
+        names.sort(key=lambda path: not is_plain(self._held[path][1]))
+        if kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
+            load = self._last_load(name)
+            return "" if load is None else load.location
+        return next(filter(None, (self._resumed.gave(path, self._held[path][1]) for path in names)), "")
+
+    def _last_load(self, name: str) -> Change | None:
+        """The last line of the resumed run that loads the state of an object called ``name``."""
+        loads = (
+            change
+            for change in self._resumed.changes()
+            if any(
+                last(path) == "load_state_dict" and name == last(path.rpartition(".")[0]) for path in change.text.reads
+            )
+        )
+        return next(reversed([*loads]), None) if name else None
+
+    def _order(self, location: str) -> int:
+        """The place of a line's last execution in the resumed run; -1 if it is not executed."""
+        places = [at for at, change in enumerate(self._resumed.changes()) if change.location == location]
+        return places[-1] if places else -1
+
+    def _remedy(self, kind: ValueKind, name: str, location: str) -> str:
+        if kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
+            what = "parameters" if kind is ValueKind.PARAMETER else "all of it, buffers too"
+            return (
+                f"Save {what}: {self._pasted(f'{name}.state_dict()', f'{name}.load_state_dict(VALUE)', name, location)}"
+            )
+        if kind in _HELD or (kind is ValueKind.OUTSIDE and name):
+            return f"Save it: {self._pasted(f'{name}.state_dict()', f'{name}.load_state_dict(VALUE)', name, location)}"
+        return _REMEDIES.get(kind, _REMEDIES[None])
+
+    def _pasted(self, value: str, restore: str, key: str, made: str = "", *, drawn: bool = False) -> str:
+        """The two lines to paste: where the checkpoint is written, and where it is read or, if that is later, behind
+        the line that makes the thing."""
+        read = "" if self._loaded is None else self._loaded.location
+        stored = () if self._loaded is None else self._loaded.text.stores
+        holds = {path.partition(".")[0] for text in self._resumed.texts.values() for path in text.reads if "." in path}
+        name = next((path for path in stored if path in holds), "checkpoint")
+        after = made if drawn or (made and self._order(made) > self._order(read)) else read
+        written = f" ({self._written})" if self._written else ""
+        behind = f" (after {after})" if after else " before the first step"
+        restore = restore.replace("VALUE", f'{name}["{key}"]')
+        return f'`"{key}": {value}` in what is saved{written}, and give it back{behind}: `{restore}`.'
+
+    def _of_generator(self, lack: NotRestored, own: str) -> str:
+        name, root = lack.name, lack.root
+        if name == "cpu":
+            save, give, key = "torch.get_rng_state()", "torch.set_rng_state(VALUE)", "torch_rng"
+        elif re.fullmatch(r"\w+:\d+", name):
+            device = f"torch.{name.partition(':')[0]}"
+            save, give, key = f"{device}.get_rng_state_all()", f"{device}.set_rng_state_all(VALUE)", "device_rng"
+        else:
+            save, give, key = f"{own}.get_state()", f"{own}.set_state(VALUE)", own
+        after = (
+            root.earlier.called_from or root.earlier.location if root is not None and root.earlier is not None else ""
+        )
+        return f"Save {self._pasted(save, give, key, after, drawn=bool(after))}"
 
     def _read_again(self, root: Root | None, loader: str) -> str:
         """``batch 3 of epoch 1 is read again``, where the resumed run reads indices that the whole run had before."""
@@ -357,109 +445,196 @@ class _Compared:
 
     def _named_at(self, location: str, method: str = "") -> list[str]:
         """What a line asks for something, by name: ``average`` of ``average.update_parameters(model)``."""
-        reads = self._lines.texts.get(location, LineText()).reads
-        asked = [path.rpartition(".") for path in reads if "." in path]
+        asked = [path.rpartition(".") for path in self._text(location).reads if "." in path]
         return [owner for owner, _, attribute in asked if not method or attribute == method]
+
+    def _text(self, location: str) -> LineText:
+        return self._whole.texts.get(location) or self._resumed.texts.get(location, LineText())
 
     def _optimizer_line(self) -> str:
         """The line that makes the first common optimizer step."""
-        values, call = self._values[0], _optimizer_call(self._values[0], self._begin)
+        values, call = self._values[0], self._update
         return "" if call is None else values.group_of(call).called_from or values.group_of(call).location
 
-    def _values_that_differ(self) -> Iterator[Omission]:
-        """Yield numbers of the program's and host generators that the runs have otherwise at the first common step."""
-        (ours, theirs, before), interrupted = self._of_all, self._interrupted
-        moments = [_optimizer_call(values, step) for values, step in zip(self._values, self._steps, strict=True)]
-        if None in moments:
+    # --- gradients ---
+
+    def _gradients(self) -> Iterator[Omission]:
+        """Yield what the first common update shows of gradients: parameters that have none, or passes that are lost."""
+        sides = [digests_by_step(values, ValueKind.GRADIENT).get(step, {}) for values, step in self._sides()]
+        passes = [self._passes(values, step) for values, step in self._sides()]
+        backward = next((root for root in self._roots if root.phase is Phase.BACKWARD), None)
+        if not backward or ValueKind.PARAMETER in {lack.kind for lack in self._lacks}:
             return
-        early = _optimizer_call(interrupted, self._begin)
-        held = [lines.held_at(at or 0) for lines, at in zip((ours, theirs), moments, strict=True)]
-        held.append(before.held_at(len(interrupted) if early is None else early))
-        data = [root for root in self._roots if root.cause in _OF_VALUES or root.name.startswith(_PASSED)]
-        carried = {**theirs.carried(), **ours.carried()}
-        differing = {
-            key: ours.reached_from(key[1])
-            for key in carried
-            if key in held[0]
-            and key in held[1]
-            and held[0][key] != held[1][key]
-            and is_plain(held[1][key])
-            and held[2].get(key, held[0][key]) == held[0][key]
-        }
-        for key, reached in differing.items():
-            line, counts = carried[key]
-            if any(line in others for other, others in differing.items() if other != key and not counts):
-                continue
-            roots = [root for root in data if {root.location, root.called_from} & reached]
-            name = key[1].removeprefix(GLOBAL)
-            what = f"`{name}` is {held[1][key]}, and {held[0][key]} in the whole run"
-            is_loop, saved = ITERATES in ours.texts.get(line, LineText()).calls, f'checkpoint["{_last(name)}"]'
-            remedy = f"Save `{name}` in the checkpoint and give it back: `{name} = {saved}`."
-            if is_loop:
-                first = "the first round that the checkpoint has not made"
-                remedy = f"Let this loop go on at {held[0][key]} there, {first}: `range({saved} + 1, ...)`, say."
-            self._explained.update(map(id, roots))
-            if any(root.cause is RootCause.DRAW for root in roots):  # by which an order was drawn
-                self._explained.update(id(root) for root in self._roots if _is_other_order(root))
-            reaches = bool(roots or (counts and _INTEGER.fullmatch(held[0][key])))
-            if reaches or not is_loop:
-                yield from self._told(Omission(what=what, location=line, remedy=remedy), reaches=reaches)
-        begin = begin_of(self._values[0], self._begin, "whole")
-        for generator, (words, restore, save) in _OF_HOST.items():
-            if line := _drawn_otherwise(ours, theirs, generator, begin):
-                remedy = f"Save `{save}` in the checkpoint, and give it back before this line: `{restore}`."
-                omission = Omission(what=f"{words} was not restored", location=line, remedy=remedy)
-                at_line = (root for root in data if line in (root.location, root.called_from))
-                roots = [*at_line, *(root for root in data if root.cause is RootCause.INPUT_DATA)]
-                self._explained.update(id(root) for root in roots if not _is_other_order(root))
-                yield from self._told(omission, reaches=bool(roots))
+        if frozen := [name for name in sides[0] if name not in sides[1]]:
+            names = [name for name in self._held if last(name) == "requires_grad"]
+            flag = next((name for name in names if len({*self._held[name]}) > 1), "")
+            at = self._whole.gave(flag, self._held[flag][0]) if flag else ""
+            many = f" and {len(frozen) - 1} more" if len(frozen) > 1 else ""
+            where = f"; the whole run has set its `requires_grad` at {at}" if at else ""
+            remedy = (
+                "Set `requires_grad` when it resumes as the whole run has it there: by what was reached, `epoch >= 1`,"
+            )
+            yield Omission(
+                what=f"no gradient is made for {frozen[0]}{many}: `requires_grad` is False where it resumes{where}",
+                location=at or _line(backward),
+                remedy=f"{remedy} and not only at the moment when it changes.",
+            )
+        if passes[0] > passes[1] > 0:
+            saved = f" ({self._written})" if self._written else ""
+            yield Omission(
+                what=f"gradients accumulated before the checkpoint are lost: {passes[1]} backward pass"
+                f"{'es' * (passes[1] != 1)} before the first update, and {passes[0]} in the whole run",
+                location=_line(backward),
+                remedy=f"Write checkpoints right after an optimizer step{saved}, or save the gradients too: "
+                '`"grads": [p.grad for p in model.parameters()]`.',
+            )
+
+    def _generators_at_update(self, values: Values, step: int) -> dict[str, int]:
+        rows = values.moments_of(ValueKind.GENERATOR)
+        rows = rows[values.moments.call[rows] == _first_call(values, step, Phase.OPTIMIZER)]
+        return {values.names[int(values.moments.name[row])].name: int(values.moments.digest[row]) for row in rows}
+
+    def _passes(self, values: Values, step: int) -> int:
+        return int(np.count_nonzero(values.moments.step[values.moments_of(ValueKind.LOSS)] == step))
+
+    def _sides(self) -> Iterator[tuple[Values, int]]:
+        yield from zip(self._values, self._steps, strict=True)
+
+    # --- values of the program's ---
+
+    def _otherwise(self, root: Root | None) -> list[ReadOtherwise]:
+        """What the resumed run holds otherwise, and a call, or the first update, hangs on; of each object what tells
+        most: a number before what has it inside."""
+        call = self._update if root is None else root.call
+        if call is None or (root is not None and root.only_second):
+            return []
+        read = [each for each in self._read.get(call, ()) if each.is_seen]
+        found = [each for each in read if self._tells(each)]
+        if not found and root is not None and root.reaches_training:
+            unseen = (each for each in self._read.get(call, ()) if not each.is_seen and is_plain(each.first))
+            found = [each for each in unseen if each.root.kind is LineKind.STATE and self._tells(each)]
+        loaders = {_object_of(each) for each in read if each.root.name and self._is_librarys(each.root.name)}
+        if root is not None and loaders:  # what a sampler is given is read where nobody names it
+            while new := self._whole.feeding(loaders):
+                loaders |= new
+            numbers = [each for each in self._all if is_plain(each.first) and each not in found and self._tells(each)]
+            found += [each for each in numbers if each.root.kind is LineKind.STATE and _object_of(each) in loaders]
+            objects = {*map(_object_of, found)}
+            found = [each for each in found if objects.isdisjoint(self._whole.feeding({_object_of(each)}))]
+        telling = {_object_of(each) for each in found if is_plain(each.first) or self._is_generator(each)}
+        return [
+            each
+            for each in found
+            if is_plain(each.first) or self._is_generator(each) or _object_of(each) not in telling
+        ]
+
+    def _is_generator(self, each: ReadOtherwise) -> bool:
+        return self._held.get(each.root.name, ("", ""))[1].startswith(OWN)
+
+    def _tells(self, each: ReadOtherwise) -> bool:
+        """Return whether it is a state of the program's, and none that other evidence speaks of."""
+        name = each.root.name or next(iter(each.names), "")
+        if name.startswith(GENERATOR):
+            return name.removeprefix(GENERATOR) in _OF_HOST
+        text, is_state = self._text(each.root.location), each.root.kind is LineKind.STATE
+        iterates = not is_state and ITERATES in text.calls and is_plain(each.first)
+        if iterates and any(map(self._is_librarys, text.reads)):
+            return False  # it is the data that differs
+        if not name or (not is_state and not iterates and is_named(name, text)):
+            return False
+        passed = any(lack.kind is ValueKind.GENERATOR and lack.name.startswith(_PASSED) for lack in self._lacks)
+        if self._is_librarys(name) or (passed and self._is_generator(each)):
+            return False
+        return iterates or last(name) in (self._named if is_state else self._stored)
+
+    def _of_lines(self, each: ReadOtherwise) -> Omission:
+        name = (each.root.name or each.names[0]).removeprefix(GLOBAL)
+        if name.startswith(GENERATOR):
+            words, give, save = _OF_HOST[name.removeprefix(GENERATOR)]
+            line = next(iter(each.path), each.root.location)
+            key = f"{name.removeprefix(GENERATOR)}_rng"
+            return Omission(
+                what=f"{words} was not restored", location=line, remedy=f"Save {self._pasted(save, give, key)}"
+            )
+        ours, theirs = self._held.get(each.root.name, (each.first, each.second))
+        at = self._resumed.gave(name, theirs, each.function)
+        changed = self._whole.gave(name, ours, each.function)
+        text = self._text(each.root.location)
+        if each.root.kind is not LineKind.STATE and ITERATES in text.calls:
+            first = "the first round that the checkpoint has not made"
+            key = f'checkpoint["{last(name)}"]'
+            return Omission(
+                what=f"`{name}` is {theirs}, and {ours} in the whole run",
+                location=each.root.location,
+                remedy=f"Let this loop go on at {ours} there, {first}: `range({key} + 1, ...)`, say.",
+            )
+        since = f", which set it at {changed}" if changed and changed != at else ""
+        what = f"`{name}` is {theirs}, and {ours} in the whole run{since}"
+        if not (is_plain(ours) and is_plain(theirs)):
+            made = f"it is as {at} made it, and " if at else ""
+            what = f"`{name}` was not restored: {made}the whole run had changed it{f' at {changed}' if changed else ''}"
+        save, give, key = name, f"{name} = VALUE", last(name)
+        if theirs[:1] == "m":
+            save, give, key = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)", last(_object_of(each))
+        elif theirs.startswith(OWN):
+            calls = " ".join(self._resumed.texts.get(at, LineText()).calls)
+            save, give = next((both for kind, both in _STATES_OF.items() if kind in calls), _STATES_OF["torch"])
+            save, give = save.replace("NAME", name), give.replace("NAME", name)
+        location = at or changed or next(iter(each.path), each.root.location)
+        return Omission(what=what, location=location, remedy=f"Save {self._pasted(save, give, key, at)}")
+
+    def _counters(self) -> Iterator[Omission]:
+        """Yield numbers that the program's lines count by: a count that nothing sets back counts as not restored."""
+        counting, resets = set[str](), Counter[str]()
+        for change in self._whole.changes():
+            for name, digest in change.changed.items():
+                if last(name) in map(last, change.text.stores) and is_plain(digest):
+                    is_counted = name.removeprefix(GLOBAL) in change.text.reads
+                    counting.update([name] if is_counted else [])
+                    resets[name] += not is_counted
+        for each in self._all:
+            name = each.root.name
+            is_number = each.root.kind is LineKind.STATE and is_plain(each.first) and is_plain(each.second)
+            is_own = name in self._held and name in counting and not self._is_librarys(name)
+            if is_number and is_own and (name, each.first) in self._repeated:
+                is_count = _INTEGER.fullmatch(each.first) is not None and resets[name] <= 1
+                yield from self._tell(self._of_lines(each), reaches=is_count)
+
+
+def _object_of(each: ReadOtherwise) -> str:
+    return object_of(each.root.name or each.names[0])
+
+
+def _checkpoint_lines(whole: RunLines, resumed: RunLines) -> tuple[str, Change | None]:
+    """The line that writes the checkpoint, and the one that reads it; empty where they are not seen."""
+    written = _calling(whole, ("save", "dump"))
+    read = [each for each in _calling(resumed, ("load",)) if "load_state_dict" not in " ".join(each.text.calls[:1])]
+    return written[0].location if written else "", read[0] if read else None
+
+
+def _calling(run: RunLines, beginnings: tuple[str, ...]) -> list[Change]:
+    """The lines of a run, up to the cut, that call what is named so; innermost ones first."""
+    return [
+        change
+        for change in run.changes()
+        if any(last(call).startswith(beginnings) and last(call) != "load_state_dict" for call in change.text.calls)
+    ]
 
 
 def _is_optimizer(call: str) -> bool:
     return re.fullmatch(r"torch\.optim\.(?!lr_scheduler|swa_utils)[\w.]+(?<!\.Optimizer)", call) is not None
 
 
-def _is_other_order(root: Root) -> bool:
-    return root.loading is not None and root.loading.indices_agree is False
-
-
-def _drawn_otherwise(ours: LinesOfRun, theirs: LinesOfRun, generator: str, begin: int) -> str:
-    """The first line from a call on that changes a global generator, if it never leaves it so in the other run."""
-    name = f"{GENERATOR}{generator}"
-    for change in ours.changes:
-        if change.call > begin and name in change.changed:
-            at_line = (each.changed for each in theirs.changes if each.location == change.location)
-            there = {changed[name] for changed in at_line if name in changed}
-            return change.location if there and change.changed[name] not in there else ""
-    return ""
-
-
-def _optimizer_call(values: Values, step: int) -> int | None:
-    """The first call of an optimizer in a step."""
-    of_optimizer = np.array([group.phase is Phase.OPTIMIZER for group in values.groups], np.bool_)
-    for call in np.flatnonzero(of_optimizer[values.group]).tolist():
-        if values.step_of(call) >= step:
-            return int(call) if values.step_of(call) == step else None
-    return None
+def _first_call(values: Values, step: int, phase: Phase) -> int | None:
+    """The first call of a phase in a step."""
+    is_in_phase = np.array([group.phase is phase for group in values.groups], np.bool_)
+    calls = (call for call in np.flatnonzero(is_in_phase[values.group]).tolist() if values.step_of(call) >= step)
+    call = next(calls, None)
+    return call if call is not None and values.step_of(call) == step else None
 
 
 def _line(root: Root) -> str:
     return root.called_from or root.location
-
-
-def _of_generator(lack: NotRestored, own: str) -> str:
-    name, root = lack.name, lack.root
-    if name == "cpu":
-        give, save = 'torch.set_rng_state(checkpoint["torch_rng"])', "torch.get_rng_state()"
-    elif re.fullmatch(r"\w+:\d+", name):
-        device = f"torch.{name.partition(':')[0]}"
-        give, save = f'{device}.set_rng_state_all(checkpoint["device_rng"])', f"{device}.get_rng_state_all()"
-    else:
-        give, save = f'{own}.set_state(checkpoint["{own}"])', f"{own}.get_state()"
-    when = "before the first step"
-    if root is not None and root.earlier is not None:
-        when = f"after {root.earlier.called_from or root.earlier.location}, which draws from it"
-    return f"Save `{save}` in the checkpoint, and give it back {when}: `{give}`."
 
 
 def what_of(lack: NotRestored, name: str = "") -> str:
@@ -484,45 +659,36 @@ def what_of(lack: NotRestored, name: str = "") -> str:
         done = [int(number) for side in (first, second) for number in re.findall(r"^last_epoch=(\d+)", side)]
         if lack.kind is ValueKind.SCHEDULER and len(done) == 2 and (behind := done[0] - done[1]) > 0:
             return f"the scheduler {lack.name} is {behind} step{'s' * (behind != 1)} behind"
-        return f"{words} {lack.name}: {second}, and {first} in the whole run"
+        return f"{lack.name} is {second}, and {first} in the whole run"
+    if lack.has_none and lack.kind is ValueKind.OPTIMIZER_STATE:
+        return "the optimizer's states were not restored: it has none where the run resumes"
+    more = f" and {lack.count - 1:,} more" if lack.count > 1 else ""
     if lack.has_none:
-        of = f": {lack.name}{f' and {lack.count - 1:,} more' if lack.count > 1 else ''}" if lack.name else ""
-        return f"the resumed run has no {words}, and the whole run has {lack.count:,}{of}"
-    how = "is missing" if lack.is_missing else "differs"
-    return f"{words}: {lack.name} {how}{f' ({lack.count:,} in all)' if lack.count > 1 else ''}"
+        return f"the resumed run has no {words}, and the whole run has {lack.count:,}: {lack.name}{more}"
+    return f"{words} {'are missing' if lack.is_missing else 'differ'}: {lack.name}{more}"
 
 
 _RESTORED = {
     ValueKind.PARAMETER: "parameters",
     ValueKind.BUFFER: "buffers",
-    ValueKind.OPTIMIZER_STATE: "optimizer states",
+    ValueKind.OPTIMIZER_STATE: "the optimizer's states",
     ValueKind.HYPERPARAMETER: "the optimizer's settings",
-    ValueKind.SCHEDULER: "scheduler",
-    ValueKind.SCALER: "scaler",
+    ValueKind.SCHEDULER: "the scheduler's fields",
+    ValueKind.SCALER: "the scaler's fields",
 }
-_SAVED = (
-    "Save `NAME.state_dict()` in the checkpoint and load it before the first step:"
-    ' `NAME.load_state_dict(checkpoint["NAME"])`.'
+_CAST = (
+    "`load_state_dict` casts states to the dtype of their parameters: give back the saved ones after it:"
+    ' `for state, saved in zip(NAME.state.values(), checkpoint["NAME"]["state"].values()): state.update(saved)`.'
 )
-#: What to do for each kind, where ``NAME`` is what the program calls it.
+#: What to do where no object is named.
 _REMEDIES: Mapping[object, str] = {
-    ValueKind.OPTIMIZER_STATE: _SAVED,
-    ValueKind.HYPERPARAMETER: _SAVED,
-    ValueKind.SCHEDULER: _SAVED,
-    ValueKind.SCALER: _SAVED,
-    (ValueKind.OPTIMIZER_STATE, "cast"): (
-        "`load_state_dict` casts states to the dtype of their parameters: give back the saved ones after it:"
-        ' `for state, saved in zip(NAME.state.values(), checkpoint["NAME"]["state"].values()): state.update(saved)`.'
-    ),
-    ValueKind.PARAMETER: 'Load the checkpoint of this run first: `model.load_state_dict(checkpoint["model"])`.',
-    ValueKind.BUFFER: 'Save and load all of it, buffers too: `model.load_state_dict(checkpoint["model"])`.',
-    ValueKind.OUTSIDE: (
-        "Save what `NAME` holds in the checkpoint (`NAME.state_dict()` where it has one) and give it back before the"
-        " first step."
-    ),
+    ValueKind.OUTSIDE: "Save what this line keeps in the checkpoint, and give it back before the first step.",
     ValueKind.DATA_POSITION: (
         "Begin the sampler where the checkpoint was made: save how many batches of the epoch were read, and give the"
         ' sampler the indices of the epoch that are left: `indices[batch_size * checkpoint["batches"] :]`.'
     ),
-    None: "Save what this line hangs on in the checkpoint, and give it back before the first step.",
+    None: (
+        "What it hangs on was not seen to begin otherwise. `tracer diff` of the recordings whole.json and resumed.json"
+        " shows the calls around it."
+    ),
 }

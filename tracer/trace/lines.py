@@ -73,6 +73,7 @@ def whole_statement(text: LineText, lines: Iterable[LineText]) -> LineText:
         tuple(path for each in texts for path in each.stores),
         tuple(call for each in texts for call in each.calls),
         text.first,
+        text.loop,
     )
 
 
@@ -122,6 +123,13 @@ class Entered(msgspec.Struct, frozen=True, array_like=True, tag="call"):
     """Index of the next call in the file of values; -1 where there is none."""
     changed: dict[str, str]
     """The digests of its parameters, and of generators that changed since the last row."""
+
+
+class Continued(Entered, frozen=True, array_like=True, tag="continued"):
+    """A call that ran already where a run's lines were cut: ``changed`` is what its names, and generators, hold there.
+
+    In no file: `tracer resume` makes it.
+    """
 
 
 class LineRow(msgspec.Struct, frozen=True, array_like=True, tag="row"):

@@ -76,6 +76,8 @@ class _Look:
     def __init__(self) -> None:
         self.left = _MOST_VALUES
         self.is_whole = True
+        self.trained = 0
+        """How many parameters require a gradient."""
 
     def unseen(self) -> str:
         """The digest of what is not looked at."""
@@ -103,15 +105,18 @@ class VariableDigests:
             if defaults := _defaults(value):
                 yield name, self.of(defaults, 1)
         elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(type(key) is str for key in list(value)):
-            yield name, self.of(list(dict.keys(value)))  # their order is a value
-            yield from ((f"{name}.{key}", self.of(entry)) for key, entry in list(dict.items(value)))
+            entries = _entries(value)
+            yield name, self.of([key for key, _ in entries])  # their order is a value
+            yield from ((f"{name}.{key}", self.of(entry)) for key, entry in entries)
         elif qualified(kind) not in _TEXTS and (inside := attributes_of(value)) is not None:
-            special = self.of_special(value, _Look())
+            look = _Look()
+            special = self.of_special(value, look)
             if special or hides(kind):
                 yield name, special or (self.of(value) if issubclass(kind, _CONTAINERS) else NO_DIGEST)
             if special and not is_module(kind):
                 return
             if special:
+                yield f"{name}.requires_grad", repr(look.trained)
                 inside = {key: entry for key, entry in inside.items() if key not in _of_modules()}
             if qualified(kind) == "concurrent.futures._base.Future":  # when it is done differs
                 done = inside.get("_state") == "FINISHED"
@@ -193,7 +198,7 @@ class VariableDigests:
         if issubclass(kind, (list, tuple)) and qualified(kind) not in _TEXTS:
             return self._several(_members(kind, value), depth, look)
         if issubclass(kind, dict):
-            pairs = [part for pair in list(dict.items(value)) for part in pair]
+            pairs = [part for pair in _entries(value) for part in pair]
             return f"{{{self._several(pairs, depth, look)}}}"
         if qualified(kind) in _TEXTS:
             return f"s{digest_text(str(value))}"
@@ -264,7 +269,9 @@ class VariableDigests:
         inside = attributes_of(module) or {}
         for holder in ("_parameters", "_buffers"):
             for tensor in list(dict.values(inside.get(holder) or {})):
-                yield NO_DIGEST if tensor is None else self._of_tensor(tensor)
+                is_trained = tensor is not None and tensor.requires_grad
+                look.trained += is_trained
+                yield NO_DIGEST if tensor is None else f"{self._of_tensor(tensor)}{is_trained:d}"
         internal = _of_modules()
         for name, value in list(inside.items()):
             if name not in internal:
@@ -348,6 +355,16 @@ def hides(kind: type) -> bool:
     pointer = object.__basicsize__ // 2
     seen = len(slots_of(kind)) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     return bool(kind.__itemsize__) or kind.__basicsize__ > object.__basicsize__ + pointer * seen
+
+
+def _entries(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """A dictionary's entries; of a group of an optimizer's, in one order and without its parameters: loading a state
+    gives another order, and a model holds these."""
+    entries = list(dict.items(value))
+    names = {key for key, _ in entries if type(key) is str}
+    if not {"params", "lr"} <= names or len(names) < len(entries):
+        return entries
+    return sorted((entry for entry in entries if entry[0] != "params"), key=lambda entry: entry[0])
 
 
 def _defaults(value: Any) -> tuple[Any, ...]:

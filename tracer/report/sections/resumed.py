@@ -50,6 +50,12 @@ def _sentences(found: ResumedRun) -> Iterable[str]:
         compared, left = min(found.steps), found.steps[0]
         of = f" of {left:,}" if compared < left else ""
         yield f"{plural(found.calls_compared, 'call')} of {compared:,}{of} further steps were compared."
+    if found.processes > 1:
+        shown = f": this is {found.process.replace('-', ' ')}" if found.process else ""
+        yield f"Each of the {found.processes} processes that train was compared with its own{shown}."
+    if found.not_compared:
+        started = plural(found.not_compared, "process", "processes")
+        yield f"Not compared: {started} that the script started (`--children`)."
     if found.restored:
         yield f"Restored: {joined(list(found.restored))}."
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.cut_lines import RunLines
 from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.lines import read_run
 from tracer.divergence.model import Family, Recording, Root
-from tracer.divergence.omissions import LinesOfRun, ResumedRun, hold_against, steps_made
+from tracer.divergence.omissions import ResumedRun, hold_against, steps_made
 from tracer.divergence.repeated import Run
 from tracer.errors import EndedEarly, TraceError, UsageError
 from tracer.names import Training
@@ -105,12 +106,16 @@ class _Runs:
                 no_file = "" if wrote else "; the interrupted run wrote no file in its folder"
                 raise TraceError(f"the resumed run {ended}{no_file}", hint="its own words are above")
             found = [
-                hold_against(
-                    whole[role], resumed[role], each.stopped_after, self._lines(role), interrupted[role].values
-                )
+                hold_against(whole[role], resumed[role], each.stopped_after, self._lines(role))
                 for role, each in zip(made, found, strict=True)
             ]
-        shown = next((each for each in found if not each.agrees), found[0])
+        role, shown = next(
+            ((role, each) for role, each in zip(made, found, strict=True) if not each.agrees),
+            (next(iter(made)), found[0]),
+        )
+        trace = whole[""].trace if "" in whole else None
+        unrecorded = 0 if self._children or trace is None else trace.not_followed
+        shown = msgspec.structs.replace(shown, process=role, processes=len(made), not_compared=unrecorded)
         failed = next((run for run in self._runs if run.code and run.name != "interrupted"), None)
         if failed is not None and shown.agrees:
             shown = msgspec.structs.replace(shown, unknown=f"the {failed.name} run ended with exit code {failed.code}")
@@ -141,9 +146,9 @@ class _Runs:
             )
         return ResumedRun(name="", stopped_after=made, unknown=unknown)
 
-    def _lines(self, role: str) -> tuple[LinesOfRun, ...]:
+    def _lines(self, role: str) -> tuple[RunLines, ...]:
         paths = (recordings_in(self._scratch) / f"{name}.json" for name in ("whole", "resumed", "interrupted"))
-        return tuple(LinesOfRun(read_run(child_path(path, role) if role else path).get("", ())) for path in paths)
+        return tuple(RunLines(read_run(child_path(path, role) if role else path).get("", ())) for path in paths)
 
     def _run(self, name: str, folder: Path, args: Sequence[str] = (), ends_before: int | None = None) -> Family:
         if launching.ENDING.by:

@@ -1,0 +1,212 @@
+"""What a resumed training goes on without: each thing at the line that gave it, and nothing that merely follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tracer import DeterminismTracer
+from tracer.divergence.cut_lines import RunLines
+from tracer.divergence.lines import read_run
+from tracer.divergence.model import read_recording
+from tracer.divergence.omissions import ResumedRun, hold_against
+
+#: Four epochs of two steps; the checkpoint that a run resumes with was written after the second.
+LOOP = """
+import random
+import numpy as np
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+random.seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.AdamW(net.parameters(), 0.01)
+data = torch.randn(8, 4)
+{setup}
+first = 0
+if RESUMES:
+    held = torch.load("1.pt", weights_only=False)
+    net.load_state_dict(held["net"])
+    optimizer.load_state_dict(held["optimizer"])
+    first = 2
+{restore}
+for epoch in range(first, 4):
+    for i in range(0, 8, 4):
+        x = data[i : i + 4]
+{before}
+        loss = net(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+{after}
+    state = {{"net": net.state_dict(), "optimizer": optimizer.state_dict()}}
+{saves}
+    torch.save(state, f"{{epoch}}.pt")
+"""
+
+
+def resumed(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str, stopped_after: int = 4) -> ResumedRun:
+    """``source``, run whole and then resumed, held against each other."""
+    monkeypatch.chdir(folder)
+    file = folder / "train.py"
+    file.write_text(source, encoding="utf-8")
+    paths = []
+    for resumes in (False, True):
+        program = ModuleType("program")
+        vars(program).update(RESUMES=resumes, __file__=str(file))
+        with DeterminismTracer(lines=True) as tracer:
+            exec(compile(source, str(file), "exec"), vars(program))
+        paths.append(folder / f"{resumes}.json")
+        tracer.save(paths[-1])
+    whole, rest = (RunLines(read_run(path)[""]) for path in paths)
+    return hold_against(*map(read_recording, paths), stopped_after, (whole, rest, whole))
+
+
+def loop(folder: Path, monkeypatch: pytest.MonkeyPatch, **parts: str) -> tuple[list[str], ResumedRun]:
+    """The loop's lines, and what is said of it; what ``parts`` leave out does nothing."""
+    depths = {"setup": 0, "restore": 4, "before": 8, "after": 4, "saves": 4}
+    texts = {
+        name: "\n".join(" " * depth + line for line in parts.get(name, "pass").splitlines())
+        for name, depth in depths.items()
+    }
+    source = LOOP.format(**texts)
+    return source.splitlines(), resumed(folder, monkeypatch, source)
+
+
+PATIENCE = """\
+if loss.item() < best - 1.0:
+    best = loss.item()
+else:
+    optimizer.param_groups[0]["lr"] *= 0.5"""
+AUGMENT = "if random.random() < 0.5:\n    x = x.flip(0) * 2"
+FREEZES = "net[0].requires_grad_(False)"
+#: What the loop does, and of each thing that is lost: the line that is named, and words of what is said.
+LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
+    "a best loss that acts through the learning rate": (
+        {"setup": "best = 9.0", "after": PATIENCE},
+        [("best = 9.0", "`best` is 9.0")],
+    ),
+    "a shuffled list": (
+        {"setup": "order = [1.0, 2.0, 3.0]", "before": "x = x * order[0]", "after": "order.append(order.pop(0))"},
+        [("order = [1.0", "`order` was not restored")],
+    ),
+    "random behind a branch": ({"before": AUGMENT}, [("if random.random()", "Python's `random`")]),
+    "a generator of NumPy's own": (
+        {"setup": "draws = np.random.default_rng(0)", "before": "x = x * draws.random()"},
+        [("draws = np.random", "`draws`")],
+    ),
+    "a rate that is overwritten after it was loaded": (
+        {"after": 'optimizer.param_groups[0]["lr"] *= 0.5', "restore": 'optimizer.param_groups[0]["lr"] = 0.01'},
+        [('optimizer.param_groups[0]["lr"] = 0.01', "lr of group 0 is 0.01")],
+    ),
+    "moments saved in fewer bits": (
+        {
+            "saves": 'kept = state["optimizer"]["state"].items()\n'
+            'kept = {n: {**each, "exp_avg": each["exp_avg"].bfloat16()} for n, each in kept}\n'
+            'state["optimizer"]["state"] = kept'
+        },
+        [("optimizer.load_state_dict(", "though this line loads it")],
+    ),
+    "what is thawed at one moment": (
+        {"setup": FREEZES, "after": "if epoch == 1:\n    net[0].requires_grad_(True)"},
+        [("net[0].requires_grad_(True)", "`requires_grad` is False")],
+    ),
+    "two things": (
+        {
+            "setup": "count = 0",
+            "before": AUGMENT,
+            "after": "count += 1\nloss = None",
+            "saves": "net[0].bias.data += count",
+        },
+        [("count = 0", "`count` is 0, and 2"), ("if random.random()", "Python's `random`")],
+    ),
+    "an average": (
+        {"setup": "mean = net[0].weight.detach().clone()", "after": "mean.mul_(0.9).add_(net[0].weight.detach())"},
+        [("mean = net[0]", "`mean` was not restored")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_what_was_lost_is_named_at_its_line_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    parts, expected = LOST[case]
+    lines, found = loop(tmp_path, monkeypatch, **parts)
+    said = [(lines[int(each.location.rpartition(":")[2]) - 1], each.what) for each in found.not_restored]
+    assert len(said) == len(expected), said
+    for text, words in expected:
+        assert any(text in line and words in what for line, what in said), said
+    assert all("`" in each.remedy or "Leave this line out" in each.remedy for each in found.not_restored)
+
+
+#: Loops whose resumed runs are right, though they hold something else.
+RIGHT = {
+    "nothing but the training": {},
+    "a meter that only prints": {"setup": "total, n = 0.0, 0", "after": "total = total * 0.5 + loss.item()"},
+    "what each round seeds": {"before": "random.seed(epoch)\nx = x * random.random()"},
+    "a best loss that is given back": {
+        "setup": "best = 9.0",
+        "after": PATIENCE,
+        "saves": 'state["best"] = best',
+        "restore": 'best = held["best"]',
+    },
+    "a generator that is given back": {
+        "before": AUGMENT,
+        "saves": 'state["random"] = random.getstate()',
+        "restore": 'random.setstate(held["random"])',
+    },
+    "a number that is made of the epoch": {"before": "scale = 1 + epoch\nx = x * scale"},
+}
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_a_right_one_is_not_accused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    _, found = loop(tmp_path, monkeypatch, **RIGHT[case])
+    assert (found.step, found.agrees) == (4, True), found.not_restored
+    assert "parameters" in found.restored
+
+
+def test_what_was_restored_names_generators_and_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = RIGHT["a generator that is given back"] | {"setup": "count = 0", "after": "count += 1"}
+    parts["restore"] += "\ncount = 2"
+    found = loop(tmp_path, monkeypatch, **parts)[1]
+    assert {"Python's `random`", "`count`"} <= {*found.restored}
+    assert "NumPy's generator" not in found.restored
+
+
+ACCUMULATES = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+micro = 0
+if RESUMES:
+    held = torch.load("4.pt")
+    net.load_state_dict(held["net"])
+    micro = held["micro"]
+while micro < 12:
+    net(torch.full((2, 4), micro + 1.0)).square().mean().backward()
+    micro += 1
+    if micro % 3 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+    if micro % {every} == 0:
+        torch.save(dict(net=net.state_dict(), micro=micro), f"{{micro}}.pt")
+"""
+
+
+def test_gradients_that_are_lost_between_micro_batches_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (omission,) = resumed(tmp_path, monkeypatch, ACCUMULATES.format(every=4), 1).not_restored
+    assert omission.location == "train.py:12"
+    assert "2 backward passes before the first update, and 3 in the whole run" in omission.what
+
+
+def test_a_checkpoint_at_the_end_of_a_window_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ACCUMULATES.format(every=3).replace('"4.pt"', '"6.pt"')
+    assert resumed(tmp_path, monkeypatch, source, 2).agrees

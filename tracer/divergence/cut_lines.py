@@ -1,0 +1,341 @@
+"""The lines of two runs from the place on at which one of them resumes, so that they are compared as whole runs are.
+
+Going back from the update that both make first, a function's lines are the same in both as long as the loop that they
+are in is: where they part, both runs are cut. What ran already then begins with what its names hold there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tracer.trace.lines import (
+    GENERATOR,
+    GLOBAL,
+    NO_DIGEST,
+    Continued,
+    Entered,
+    LineCode,
+    LineRecord,
+    LineRow,
+    LineText,
+    Text,
+    is_plain,
+    whole_statement,
+)
+
+#: More than any line is executed: where numbers of rows begin anew, they jump further.
+_JUMP = 1 << 39
+#: A generator that is not loaded yet.
+_NO_GENERATOR = "-"
+
+Key = tuple[str, str, int]
+"""The file, name and first line of a function."""
+
+
+def last(path: str) -> str:
+    """The attribute that a path ends with, or the name that it is."""
+    return path.removeprefix(GLOBAL).rpartition(".")[2]
+
+
+def object_of(path: str) -> str:
+    """The object that a path leads into: a name, or an attribute of ``self``."""
+    parts = path.removeprefix(GLOBAL).split(".")
+    return ".".join(parts[: 1 + (parts[0] == "self")])
+
+
+def attribute_of(key: Key, name: str) -> tuple[str, str, str]:
+    """What tells an attribute of ``self`` from others, whichever method has it."""
+    return key[0], key[1].rpartition(".")[0], name
+
+
+class Change(NamedTuple):
+    """What a line changed."""
+
+    location: str
+    key: Key
+    text: LineText
+    call: int
+    changed: dict[str, str]
+
+
+class _Frame:
+    def __init__(self, entered: Entered, code: LineCode, at: int) -> None:
+        self.entered, self.at = entered, at
+        self.key: Key = code.file, code.function, code.first
+        self.events: list[tuple[int, object]] = []
+        """Its rows, by their lines, and the calls that it made, by their functions, with their places in the file."""
+
+    def before(self, end: int) -> list[tuple[int, object]]:
+        return [event for event in self.events if event[0] < end]
+
+
+class RunLines:
+    """The lines of one process, in their order."""
+
+    def __init__(self, records: Iterable[LineRecord]) -> None:
+        self.records = list(records)
+        self.texts: dict[str, LineText] = {}
+        """By location, what its statement does."""
+        self.frames: dict[int, _Frame] = {}
+        self.cut = len(self.records)
+        """The place of the first record that is compared."""
+        self.update = self.cut
+        """The place of the first record after the first common update."""
+        codes: dict[int, LineCode] = {}
+        for at, record in enumerate(self.records):
+            if isinstance(record, LineCode):
+                codes[record.number] = record
+            elif isinstance(record, Text):
+                self.texts.setdefault(f"{codes[record.code].file}:{record.line}", record.text)
+            elif isinstance(record, Entered) and record.frame not in self.frames:
+                frame = self.frames[record.frame] = _Frame(record, codes[record.code], at)
+                if record.parent in self.frames:
+                    self.frames[record.parent].events.append((at, frame.key))
+            elif isinstance(record, LineRow) and record.frame in self.frames:
+                self.frames[record.frame].events.append((at, record.line))
+        statements: dict[tuple[str, int], list[LineText]] = {}
+        for location, text in self.texts.items():
+            statements.setdefault((location.rpartition(":")[0], text.first), []).append(text)
+        for location, text in self.texts.items():
+            self.texts[location] = whole_statement(text, statements[location.rpartition(":")[0], text.first])
+
+    def changes(self, until: int | None = None) -> Iterator[Change]:
+        """Yield what lines changed, up to the cut, or up to another place."""
+        for record in self.records[: self.cut if until is None else until]:
+            if isinstance(record, LineRow) and record.frame in self.frames:
+                key = self.frames[record.frame].key
+                location = f"{key[0]}:{record.line}"
+                text = self.texts.get(location, LineText())
+                yield Change(location, key, text, record.call, record.changed)
+
+    def seen(self) -> Iterator[tuple[Key, dict[str, str]]]:
+        """Yield what calls were given, and lines changed, up to the cut."""
+        for record in self.records[: self.cut]:
+            if isinstance(record, (Entered, LineRow)) and record.frame in self.frames:
+                yield self.frames[record.frame].key, record.changed
+
+    def gave(self, name: str, digest: str = "", function: str = "") -> str:
+        """The line that gave a name, or an attribute called so, what it holds at the cut: of several, the one of
+        ``function`` that stores it, then that by which it became so.
+
+        ``digest``: what that is; empty for whatever it is.
+        """
+        for until in (self.cut, self.update):  # first what was before, then what the same long line did
+            found: list[Change] = []
+            became: list[Change] = []
+            for change in self.changes(until):
+                held = [held for path, held in change.changed.items() if last(path) == last(name)]
+                if held and digest in ("", *held):
+                    found.append(change)
+                    became.append(change)
+                elif held:
+                    became.clear()
+            own = [change for change in found if change.key[1] == function and name in change.changed]
+            made = [change for change in own if name.partition(".")[0] in change.text.stores]
+            is_number = not digest or is_plain(digest)
+            order = (*reversed(own), *became, *reversed(found)) if is_number else (*made, *became, *found)
+            if order:
+                return order[0].location
+        return ""
+
+    def feeding(self, objects: set[str]) -> set[str]:
+        """The objects, and numbers, that the lines which changed ``objects`` read."""
+        return {
+            object_of(path)
+            for change in self.changes()
+            if not objects.isdisjoint(map(object_of, (*change.changed, *change.text.stores)))
+            for path in change.text.reads
+        } - objects
+
+    def loop_of(self, frame: _Frame, line: object) -> int:
+        """The first line of the innermost loop that a line of a frame is in; 0 for none."""
+        return self.texts.get(f"{frame.key[0]}:{line}", LineText()).loop
+
+    def chain_at(self, call: int) -> tuple[list[_Frame], int, int]:
+        """The frames that ran as ``call`` was made, the innermost first, the place of what came next, and the line."""
+        end = 0
+        for at, record in enumerate(self.records):
+            if isinstance(record, (Entered, LineRow)) and record.call > call:
+                end = end or at
+                frame = self.frames[record.frame]
+                if isinstance(record, LineRow) and frame.entered.call <= call:
+                    chain = [frame]
+                    while (parent := self.frames.get(chain[-1].entered.parent)) is not None:
+                        chain.append(parent)
+                    return chain, end, record.line
+        return [], 0, 0
+
+    def state_at_cut(self, frame: _Frame) -> dict[str, str]:
+        """What the names of a frame held at the cut."""
+        state = dict(frame.entered.changed)
+        for at, _ in frame.before(self.cut):
+            if isinstance(row := self.records[at], LineRow):
+                state.update(row.changed)
+        return {name: digest for name, digest in state.items() if not name.startswith(GENERATOR)}
+
+    def generators_at_cut(self) -> tuple[dict[str, str], set[str]]:
+        """The states of the global generators at the cut, and those that had other ones before."""
+        states: dict[str, str] = {}
+        moved = set[str]()
+        for record in self.records[: self.cut]:
+            if isinstance(record, (Entered, LineRow)):
+                now = {name: state for name, state in record.changed.items() if name.startswith(GENERATOR)}
+                moved |= states.keys() & now.keys()
+                states.update(now)
+        return states, moved
+
+    def from_cut(self, states: dict[int, dict[str, str]]) -> Iterator[LineRecord]:
+        """Yield the records from the cut on; ``states``: what each frame that ran already begins with."""
+        yield from (record for record in self.records[: self.cut] if isinstance(record, (LineCode, Text)))
+        calls = [change.call for change in self.changes()]
+        numbers: dict[tuple[int, int], tuple[int, int]] = {}
+
+        def number(frame: int, line: int, n: int) -> int:
+            first, last = numbers.get((frame, line), (n, n))
+            if n - last > _JUMP:
+                first += n - last - 1
+            numbers[frame, line] = first, n
+            return n - first + 1
+
+        followed = set(states)
+        for frame, state in states.items():
+            old = self.frames[frame].entered
+            parent, line = (old.parent, old.parent_line) if old.parent in followed else (-1, 0)
+            values = old.thread, frame, old.code, old.count, parent, line, 1, calls[-1] if calls else old.call, state
+            yield Continued(*values)
+        for record in self.records[self.cut :]:
+            if isinstance(record, Entered):
+                if record.parent in followed or record.parent < 0:
+                    followed.add(record.frame)
+                    n = number(record.parent, record.parent_line, record.parent_n)
+                    yield replace(record, parent_n=n)
+            elif isinstance(record, LineRow):
+                if record.frame in followed:
+                    yield replace(record, n=number(record.frame, record.line, record.n))
+            else:
+                yield record
+
+
+class CutLines(NamedTuple):
+    """Two runs' lines from where one resumes, and what both hold there."""
+
+    records: tuple[list[LineRecord], list[LineRecord]]
+    held: dict[str, tuple[str, str]]
+    """By name that the whole run had changed: what it holds in both, the innermost function's of a name."""
+    kept: dict[tuple[str, str, str], str]
+    """By file, class and attribute: what the whole run's objects held as their methods last ran before the cut."""
+
+
+def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines | None:
+    """Cut both runs where their lines part, going back from ``calls``, their first common update.
+
+    What the whole run set once and for all is no state that a checkpoint lacks: arguments, where a loop begins. It
+    counts as not seen, and so does what an inner function may have changed since. ``None`` where no line is common.
+    """
+    runs = whole, resumed
+    (ours, our_end, line), (theirs, their_end, _) = (run.chain_at(call) for run, call in zip(runs, calls, strict=True))
+    whole.update, resumed.update = our_end, their_end
+    pairs: list[tuple[_Frame, _Frame]] = []
+    for pair in zip(ours, theirs, strict=False):
+        if pair[0].key != pair[1].key:
+            break
+        pairs.append(pair)
+    if not pairs:
+        return None
+    lines = [line, *(frame.entered.parent_line for frame, _ in pairs)]
+    # What is called anew in each round of a loop is compared whole.
+    looping = next((n for n, (frame, _) in enumerate(pairs) if whole.loop_of(frame, lines[n])), 0)
+    for inner, (frame, other) in enumerate(pairs):
+        ends = our_end, their_end
+        our_end, their_end = frame.at, other.at
+        if inner >= looping:
+            events = frame.before(ends[0]), other.before(ends[1])
+            same = _common_end(*events, lines[inner], partial(whole.loop_of, frame))
+            if same != (len(events[0]), len(events[1])):
+                break
+    # A line that ends after the cut says what it changed; one that does not may have changed whatever is no number.
+    is_fresh_there = any(type(event) is int for _, event in events[0][len(events[0]) - same[0] :]) or all(
+        len(each) <= n or type(each[-n - 1][1]) is int for each, n in zip(events, same, strict=True)
+    )
+    for run, each, n, frame in zip(runs, events, same, pairs[inner], strict=True):
+        run.cut = (each[-n - 1][0] if n < len(each) else frame.at) + 1
+    running = [*reversed(pairs[inner:]), *_suspended(*runs, {id(frame) for pair in pairs for frame in pair})]
+    states: tuple[dict[int, dict[str, str]], ...] = {}, {}
+    held: dict[str, tuple[str, str]] = {}
+    varied = _varied(whole)
+    shared = {name for pair in pairs[inner:] for name in whole.state_at_cut(pair[0]) if name.startswith(GLOBAL)}
+    for frame, other in running:
+        is_fresh = is_fresh_there and (frame, other) == pairs[inner]
+        both = whole.state_at_cut(frame), resumed.state_at_cut(other)
+        for name in {*both[0], *both[1]}:
+            digests = both[0].get(name, ""), both[1].get(name, "")
+            is_seen = is_fresh or ("." not in name and GLOBAL + name not in shared and all(map(_is_immutable, digests)))
+            if not is_seen or (frame.key, name) not in varied or digests[1] == "":
+                both[0][name] = both[1][name] = NO_DIGEST
+            else:
+                held[name] = digests
+        for state, side, numbered in zip(states, both, (frame, other), strict=True):
+            state[numbered.entered.frame] = side
+    (ours_drawn, have_drawn), (theirs_drawn, _) = (run.generators_at_cut() for run in runs)
+    for state, drawn in zip(states, (ours_drawn, theirs_drawn), strict=True):
+        next(iter(state.values())).update({name: drawn.get(name, _NO_GENERATOR) for name in have_drawn})
+    records = [list(run.from_cut(state)) for run, state in zip(runs, states, strict=True)]
+    kept: dict[tuple[str, str, str], str] = {}
+    for key, changed in whole.seen():
+        kept.update((attribute_of(key, name), digest) for name, digest in changed.items() if name.startswith("self."))
+    return CutLines((records[0], records[1]), held, kept)
+
+
+def _common_end(
+    ours: Sequence[tuple[int, object]],
+    theirs: Sequence[tuple[int, object]],
+    line: object,
+    loop_of: Callable[[object], int],
+) -> tuple[int, int]:
+    """How many events at the ends of both are of the same lines, or of the same round of the loop that ``line`` is in,
+    of which each run may have passed other lines."""
+    first, second = ([event for _, event in reversed(events)] for events in (ours, theirs))
+    one = other = 0
+    while True:
+        while one < len(first) and other < len(second) and first[one] == second[other]:
+            line = first[one] if type(first[one]) is int else line
+            one, other = one + 1, other + 1
+        header = loop_of(line)
+        rests = first[one:], second[other:]
+        if not header or any(header not in rest or line in rest[: rest.index(header)] for rest in rests):
+            return one, other
+        one, other = (at + rest.index(header) + 1 for at, rest in zip((one, other), rests, strict=True))
+        line = header
+
+
+def _suspended(whole: RunLines, resumed: RunLines, running: set[int]) -> Iterator[tuple[_Frame, _Frame]]:
+    """Yield generators that both runs go on with after the cut."""
+    found = [
+        [
+            frame
+            for frame in run.frames.values()
+            if id(frame) not in running and frame.at < run.cut and any(at >= run.cut for at, _ in frame.events)
+        ]
+        for run in (whole, resumed)
+    ]
+    for frame in found[0]:
+        if (pair := next((other for other in found[1] if other.key == frame.key), None)) is not None:
+            found[1].remove(pair)
+            yield frame, pair
+
+
+def _is_immutable(digest: str) -> bool:
+    return not digest or is_plain(digest) or digest.startswith("s")
+
+
+def _varied(whole: RunLines) -> set[tuple[Key, str]]:
+    """The names that the whole run changed from what they were, up to the cut."""
+    values: dict[tuple[Key, str], set[str]] = {}
+    for key, changed in whole.seen():
+        for name, digest in changed.items():
+            values.setdefault((key, name), set()).add(digest)
+    return {name for name, digests in values.items() if len(digests) > 1}
