@@ -188,6 +188,9 @@ class Finding(Statement, Placed, frozen=True, kw_only=True, omit_defaults=True, 
     planned: tuple[names.Verdict, names.Verdict] | None = None
     """``verdict`` and ``deterministic_mode`` once all of ``Judgement.planned`` is set; ``None`` where that changes
     neither."""
+    may_be_host: bool = False
+    """Whether it was recorded on a CPU, touched no module and no gradient, and varies on the target alone: set-up code
+    mostly stays on the host."""
     drops_in_inference: bool = False
     """Whether it drops activations though nothing asks for a gradient: ``model.eval()`` closes it, and no seed does."""
     tried: Tried | None = None

@@ -240,13 +240,14 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
 
     mode_leads = any(MODE in draft.sets and seen(draft) for draft in drafts)
 
-    def order(draft: Draft) -> tuple[bool, int]:
-        """Seeds of what certainly differs come first; shell variables, the workspace and what the mode would refuse
-        precede the mode."""
+    def order(draft: Draft) -> tuple[bool, bool, int]:
+        """Seeds of what certainly differs come first, what may stay on the host last; shell variables, the
+        workspace and what the mode would refuse precede the mode."""
         is_needed = mode_leads and (draft.raises_in_mode or CUBLAS_VARIABLE in draft.sets)
         makes_workspace = CUBLAS_VARIABLE in draft.sets and MODE not in draft.sets
         before = (_is_certain(draft), _is_of_shell(draft), makes_workspace, draft.raises_in_mode, True)
-        return not (seen(draft) or is_needed), before.index(True)
+        calls = [finding.may_be_host for finding in draft.findings if finding.about is About.CALL]
+        return not (seen(draft) or is_needed), bool(calls) and all(calls), before.index(True)
 
     drafts.sort(key=order)
     codes = importing_once(draft.code.strip() for draft in drafts)
@@ -418,7 +419,6 @@ def _write_memory(plan: _Plan) -> Iterator[Draft]:
 
 
 def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
-    does = "which varies now" if is_mode_on(plan.target) else "which deterministic mode does not fix"
     staying = plan.by_step[PlanStep.NOT_FIXED]
     of_shell = [finding for finding in staying if finding.code.startswith(_EXPORT)]
     for group in _groups(of_shell, lambda finding: finding.code):
@@ -430,7 +430,9 @@ def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
         yield Draft(title, first.where, group, first.remedy, first.code, needs=first.needs)
     for group in _by_site(finding for finding in staying if not finding.code.startswith(_EXPORT)):
         first = group[0]
-        title = f"{_taken_out(first, 'Change')}, {does}"
+        mode = f"deterministic mode{' alone' * (Prerequisite.DETERMINISTIC_MODE in first.needs)}"
+        does = "varies now" if is_mode_on(plan.target) else f"{mode} does not fix"
+        title = f"{_taken_out(first, 'Change')}, which {does}"
         yield Draft(title, place_of(first), group, first.remedy, first.code, needs=first.needs)
 
 

@@ -14,8 +14,10 @@ from tests.support.build import call, trace
 from tracer import DeterminismTracer, Trace, judge
 from tracer.gate import host_lines
 from tracer.names import HostCode, Verdict
+from tracer.report.sections.answers import headline
+from tracer.report.sections.plan import step_of_plan
 from tracer.trace.merging import merged
-from tracer.trace.records import TraceSource
+from tracer.trace.records import GENERATOR, ORIGIN, TraceSource
 
 RISK = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 
@@ -195,3 +197,35 @@ def test_a_module_that_the_data_set_calls_is_left_out() -> None:
     with tracer:
         list(DataLoader(Encoded()))
     assert {group.host for group in tracer.trace.calls if "addmm" in group.op or "linear" in group.op} == {None}
+
+
+STEPS_OWN = {"phase": "forward", "location": "train.py:3"}
+SCAN = {**RISK, "ndim": 1, "shape.scan_is_whole": True}
+
+
+def test_where_set_up_code_alone_is_at_risk_the_headline_says_if() -> None:
+    report = judge(trace(risky(), risky(location="data.py:9")), backend="cuda", settings="default")
+    assert headline(report)[0] is Verdict.CONDITIONAL
+    assert "if data.py:7 and data.py:9 run on the device" in headline(report)[1]
+    beside = judge(trace(risky(), risky(**STEPS_OWN)), backend="cuda", settings="default")
+    assert headline(beside) == (Verdict.NONDETERMINISTIC, "Two runs of this step can differ")
+
+
+def test_a_draw_that_nobody_seeded_needs_no_device_to_differ() -> None:
+    drawn = call("aten.randn.default", phase="other", facts={**RISK, GENERATOR: "cpu", ORIGIN: "machine"})
+    report = judge(trace(risky(), drawn), backend="cuda", settings="default")
+    assert headline(report)[0] is Verdict.NONDETERMINISTIC
+
+
+def test_a_change_for_set_up_code_alone_stands_behind_those_for_the_step() -> None:
+    scan = call("aten.cumprod.default", facts=SCAN, **STEPS_OWN)
+    plan = judge(trace(risky(count=90), scan), backend="cuda", settings="default").plan
+    assert ["cumprod" in change.title for change in plan] == [True, False]
+    assert "deterministic mode" in plan[1].title.lower()
+
+
+def test_a_change_for_both_names_the_steps_own_lines_first() -> None:
+    report = judge(trace(risky(count=90), risky(**STEPS_OWN)), backend="cuda", settings="default")
+    (change,) = report.plan
+    shown = step_of_plan(change, [report.findings[position] for position in change.findings])
+    assert [line.place for line in shown.lines] == ["train.py:3", "data.py:7"]

@@ -171,7 +171,7 @@ def test_an_edit_that_works_under_the_mode_alone_names_the_change_that_turns_it_
     change, mode = make_plan(judgement(finding(count=9), edit))
     assert mode.sets == {"deterministic_mode": "on"}
     assert change.needs == (Need(kind=Prerequisite.DETERMINISTIC_MODE, setting="deterministic_mode", changes=(2,)),)
-    assert list(step_of_plan(change).needs) == ["Works with deterministic mode on alone: make change 2 with it"]
+    assert list(step_of_plan(change).needs) == ["Needs deterministic mode too: make change 2 with it"]
 
 
 def test_what_the_mode_would_refuse_is_replaced_before_it_is_turned_on() -> None:
@@ -231,10 +231,10 @@ def test_where_the_mode_is_on_or_nowhere_planned_an_edit_says_so() -> None:
     edit = raising(needs=(Prerequisite.DETERMINISTIC_MODE,), verdict="raises")
     (left_on,) = make_plan(judgement(edit, target=target(conditions={"deterministic_mode": "on"})))
     assert left_on.needs[0].holds
-    assert list(step_of_plan(left_on).needs) == ["Works with deterministic mode on alone: leave it on"]
+    assert list(step_of_plan(left_on).needs) == ["Needs deterministic mode too: leave it on"]
     (off,) = make_plan(judgement(edit))
     assert (off.needs[0].holds, off.needs[0].changes) == (False, ())
-    assert list(step_of_plan(off).needs) == ["Works with deterministic mode on alone: switch it on with this change"]
+    assert list(step_of_plan(off).needs) == ["Needs deterministic mode too: switch it on with this change"]
 
 
 def test_a_remedy_is_a_field_of_its_own_whatever_the_subject_holds() -> None:

@@ -115,8 +115,15 @@ def judge_calls(
     findings = [*findings_of_calls(calls, compiled, switches), *with_plan(observed.findings, settled)]
     dropping = active_dropout(trace)
     places = set(map(_place, dropping))
+    is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
+    set_up = [call.group for call in unsafe if is_for_device and _may_be_host(call, target_tables)]
+    set_up_places = set(map(_place, set_up))
     findings = [
-        replace(one, drops_in_inference=True, sets={}, remedy=_EVALUATE) if _place(one) in places else one
+        replace(one, drops_in_inference=True, sets={}, remedy=_EVALUATE)
+        if _place(one) in places
+        else replace(one, may_be_host=True)
+        if _place(one) in set_up_places
+        else one
         for one in findings
     ]
     if not any(SEED in finding.sets for finding in findings):
@@ -131,7 +138,7 @@ def judge_calls(
             *trials.banners(of_this_run),
             *banners_of(trace, target, target_tables, strict, on_meta),
             *weak_banners(calls_by_ruling, rulings),
-            *host_banners(groups, unsafe, target, target_tables),
+            *host_banners(groups, set_up),
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
             *dropout_banners(dropping),
@@ -471,10 +478,8 @@ def _ran_on(calls: Iterable[CallGroup], target: Target, *, fake: bool) -> bool:
     return False
 
 
-def host_banners(
-    calls: Iterable[CallGroup], unsafe: Iterable[JudgedCall], target: Target, tables: TargetTables
-) -> Iterator[str]:
-    """Yield which ``calls`` were judged for the CPU, not the target, and which other ``unsafe`` ones may have to be."""
+def host_banners(calls: Iterable[CallGroup], set_up: Iterable[CallGroup]) -> Iterator[str]:
+    """Yield which ``calls`` were judged for the CPU, not the target, and which others, ``set_up``, may have to be."""
     by_reason: Counter[HostCode] = Counter()
     for group in calls:
         if group.host is not None:
@@ -484,9 +489,7 @@ def host_banners(
         every = by_reason.total()
         said = "1 call runs on the host and was" if every == 1 else f"{every:,} calls run on the host and were"
         yield f"{said} judged for cpu: {reasons}."
-    is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
-    suspects = (call.group for call in unsafe if is_for_device and _may_be_host(call, tables))
-    places = dict.fromkeys(group.called_from or group.location or "an unknown line" for group in suspects)
+    places = dict.fromkeys(group.called_from or group.location or "an unknown line" for group in set_up)
     if places:
         named = ", ".join(list(places)[:_MOST_PLACES])
         more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""

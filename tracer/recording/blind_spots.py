@@ -19,7 +19,7 @@ from tracer.names import BlindSpotKind, RegionOrigin
 from tracer.recording.calls.fact_readers import first_tensor
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.origin.modules import OWN_HOOK
-from tracer.recording.origin.sites import USER, Sites, is_torchs_own, outwards
+from tracer.recording.origin.sites import USER, Sites, is_torchs_own, outwards, spell
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.storage import native_code
 from tracer.recording.torch_private import compile_seams, seams
@@ -71,8 +71,8 @@ class BlindSpots:
         """``computed``: whether this thread was recorded as one that computes."""
 
     def note(self, kind: BlindSpotKind, code: str, frame: FrameType | None = None, *, lost: str = "") -> None:
-        """Count one blind spot: ``code``, at the line of ``frame`` that is outside torch."""
-        location = self._sites.location(frame)
+        """Count one blind spot: ``code``, at the user's own line that led to ``frame``, else one outside torch."""
+        location = spell(self._sites.users_own(frame)) or self._sites.location(frame)
         self._counts[kind, kind.of(code, lost), location] += 1
         # A loader: the method by which it shares memory is watched. A stand-in writes nothing.
         if kind not in (BlindSpotKind.DATALOADER, BlindSpotKind.FAKE_VALUE, BlindSpotKind.AUTOCAST):

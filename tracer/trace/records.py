@@ -469,7 +469,8 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     shuffles: bool = False
     """Whether its sampler draws the order at random."""
     sampler: str = ""
-    """Class of the sampler, or of the batch sampler if that is not torch's own."""
+    """Class of the sampler, or of the batch sampler if that is not torch's own; with its module if torch has another
+    class of that name. Empty where the data set gives the order."""
     has_generator: bool = False
     origin: names.SeedOrigin = names.SeedOrigin.UNSEEN
     """The origin of the generator state that its order and its workers' seeds are drawn from."""

@@ -159,6 +159,16 @@ def test_a_batch_sampler_of_torch_is_seen_through_and_another_is_named() -> None
     assert (own.shuffles, own.sampler.rpartition(".")[2]) == (False, "OwnBatches")
 
 
+def test_a_sampler_that_only_bears_the_name_of_torchs_is_told_from_it() -> None:
+    class SequentialSampler(OwnOrder):
+        pass
+
+    SequentialSampler.__qualname__ = "SequentialSampler"
+    theirs = only(lambda: list(DataLoader(NUMBERS, sampler=SequentialSampler())))
+    assert theirs.sampler == f"{__name__}.SequentialSampler"
+    assert only(lambda: list(DataLoader(NUMBERS))).sampler == "SequentialSampler"
+
+
 def test_an_iterable_dataset_gives_the_order_itself() -> None:
     found = only(lambda: list(DataLoader(Counting(), batch_size=2)))
     assert (found.shuffles, found.sampler) == (False, "")

@@ -243,12 +243,31 @@ def test_allocations_stand_by_site_the_largest_first() -> None:
 def test_a_loader_is_told_by_its_line_workers_order_and_generator() -> None:
     shown = section(process_report(), "loading")
     assert "4, started by fork, without worker_init_fn" in shown
-    assert "drawn at random (RandomSampler) ≠not seeded the default generator, left to the machine" in shown
-    assert "none fixed (SequentialSampler) nothing 1 time" in shown
+    assert "shuffled (RandomSampler) ≠not seeded the default generator, left to the machine" in shown
+    assert "none in a fixed order (SequentialSampler) nothing 1 time" in shown
     on_a_rank = Loader(shuffles=True, sampler="DistributedSampler", epoch_set=False, origin=SeedOrigin.FIXED)
     assert "its sampler's own generator, never seeded" in section(report(loaders=(on_a_rank,)), "loading")
     text = text_of(process_report(), 200)
     assert "train.py:30: workers 4, started by fork, without worker_init_fn" in text
+
+
+@pytest.mark.parametrize(
+    ("loader", "said"),
+    [
+        (Loader(location="a.py:1", sampler="SequentialSampler"), "a.py:1, in a fixed order"),
+        (Loader(location="a.py:1", sampler="SeedableRandomSampler"), "a.py:1, in the order of SeedableRandomSampler"),
+        (Loader(location="a.py:1", sampler="mine.DistributedSampler"), "in the order of mine.DistributedSampler"),
+        (Loader(location="a.py:1"), "a.py:1, in the order of its data set"),
+        (Loader(location="lib/x.py:9", called_from="a.py:3", sampler="SequentialSampler"), "a.py:3, in a fixed order"),
+        (
+            Loader(location="a.py:1", sampler="SequentialSampler", workers=2, origin=SeedOrigin.MACHINE),
+            "worker seeds ≠ not seeded",
+        ),
+    ],
+)
+def test_an_order_is_called_fixed_only_where_torchs_own_sampler_fixes_it(loader: Loader, said: str) -> None:
+    (line,) = [line for line in report(loaders=(loader,)).to_text(width=200).splitlines() if "Data loading" in line]
+    assert line.endswith(said)
 
 
 def test_what_else_a_loader_hangs_on_is_said() -> None:

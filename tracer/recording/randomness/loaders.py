@@ -104,7 +104,7 @@ class LoaderLog:
             workers=workers,
             has_worker_init=_read(loader, "worker_init_fn", None) is not None,
             shuffles=order.shuffles,
-            sampler=type(order.sampler).__qualname__ if order.sampler is not None else "",
+            sampler=_class_of(order.sampler) if order.sampler is not None else "",
             has_generator=(order.generator if order.shuffles else seeds_from) is not None,
             origin=origin,
             seeded_at=seeded_at,
@@ -151,6 +151,13 @@ def _order_of(loader: Any) -> _Order:
     if _iterates_as(sampler, "distributed", "DistributedSampler") and _read(sampler, "shuffle", False):
         return _Order(sampler, shuffles=True, is_distributed=True)
     return _Order(sampler)
+
+
+def _class_of(sampler: Any) -> str:
+    """The name of the sampler's class; of one that bears the name of a class of torch's, with its module."""
+    own = type(sampler)
+    is_torchs = getattr(sys.modules["torch.utils.data"], own.__qualname__, own) is own
+    return own.__qualname__ if is_torchs else f"{own.__module__}.{own.__qualname__}"
 
 
 _DRAWING = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")

@@ -181,7 +181,7 @@ def _of_tables(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
     if not verdicts:
         elsewhere = ("processes were started that were not followed",)
         return Verdict.UNKNOWN, "Nothing was recorded", elsewhere * (judgement.training is Training.ELSEWHERE)
-    verdict = min(verdicts, key=SEVERITY.index)
+    verdict = Verdict.CONDITIONAL if set_up_alone(report) else min(verdicts, key=SEVERITY.index)
     if verdict in AT_RISK:
         risk = {
             Verdict.RAISES: f"The {_program(report)} would stop with an error",
@@ -236,11 +236,23 @@ def draws_repeat(report: Report) -> bool:
 
 def condition(report: Report) -> str:
     """Return the conditions that conditional findings depend on, in a few words."""
+    if set_up := set_up_alone(report):
+        places = list(dict.fromkeys(finding.called_from or finding.location for finding in set_up))
+        return f"if {some(places, 2, ' and ')} run{'s' * (len(places) == 1)} on the device, not on the host"
     conditional = [finding for finding in report.findings if finding.verdict is Verdict.CONDITIONAL]
     if all(finding.about is About.GENERATOR for finding in conditional):
         is_inference = report.judgement.training is Training.INFERENCE
         return f"if numbers of the machine's reach the {'inference' if is_inference else 'training'}"
     return "for some data" if all(finding.cause in _DATA for finding in conditional) else "under some conditions"
+
+
+def set_up_alone(report: Report) -> list[Finding]:
+    """Return the findings at risk if all of them may stay on the host, or are settings that matter for these alone."""
+    risky = [finding for finding in report.findings if finding.verdict in AT_RISK]
+    set_up = [finding for finding in risky if finding.may_be_host]
+    ops = {finding.op for finding in set_up}
+    of_them = (one.may_be_host or (one.about is About.SETTING and one.ops and ops.issuperset(one.ops)) for one in risky)
+    return set_up if all(of_them) else []
 
 
 # --- the three questions ----------------------------------------------------------------------------------
@@ -326,7 +338,8 @@ def _of_what_was_recorded(report: Report) -> str:
     if Verdict.RAISES in verdicts:
         stops = joined(of_the_process(_with_verdict(report, Verdict.RAISES, calls=False)))
         return f"The {_program(report)} stops before that question: {stops} would raise an error.{also}"
-    sure = "Yes" if Verdict.NONDETERMINISTIC in verdicts else f"Only {condition(report)}"
+    is_sure = Verdict.NONDETERMINISTIC in verdicts and not set_up_alone(report)
+    sure = "Yes" if is_sure else f"Only {condition(report)}"
     if at_risk:
         places = plural(sites_of(risky), "place")
         return f"{sure}: {at_risk:,} of {total}, from {places}, can give different bits{_most(risky)}.{also}"

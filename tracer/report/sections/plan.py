@@ -76,11 +76,13 @@ def step_of_plan(
 ) -> said.Step:
     """A change, with what it needs and is worth in words, and the lines of the findings that it closes."""
     by_place: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    last: set[str] = set()
     calls = list(filter(is_call, closed))
     for finding in calls or closed:
         if place := finding.called_from or finding.location:
             by_place[place][subject_of(finding)] += finding.count
-    ordered = sorted(by_place.items(), key=lambda item: (-item[1].total(), item[0]))
+            last |= {place} if finding.may_be_host else set()
+    ordered = sorted(by_place.items(), key=lambda item: (item[0] in last, -item[1].total(), item[0]))
     is_told = len(ordered) == 1 and ordered[0][0] in change.where and ordered[0][0] not in sources
     shown = [] if is_told else ordered[:_LINES]
     lines = tuple(
@@ -127,8 +129,9 @@ def worth(change: PlannedChange) -> str:
 
 def _numbered(noun: str, numbers: Sequence[int]) -> str:
     """``change 3``, ``roots 1 to 3 and 5``."""
-    runs = consecutive(numbers)
-    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+    parts: list[str] = []
+    for run in consecutive(numbers):
+        parts += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
     return f"{noun}{'s' * (len(numbers) > 1)} {joined(parts)}"
 
 
@@ -141,7 +144,7 @@ def _in_words(need: Need) -> str:
             return f"Make {changes} with it: without {need.setting} calls raise"
         what = "it replaces" if len(need.changes) == 1 else "they replace"
         return f"Make {changes} first: what {what} raises under deterministic mode"
-    alone = "Works with deterministic mode on alone"
+    needed = "Needs deterministic mode too"
     if need.changes:
-        return f"{alone}: make {changes} with it"
-    return f"{alone}: leave it on" if need.holds else f"{alone}: switch it on with this change"
+        return f"{needed}: make {changes} with it"
+    return f"{needed}: leave it on" if need.holds else f"{needed}: switch it on with this change"

@@ -201,10 +201,18 @@ def loading(report: Report, reader: Reader) -> Section | None:
 def _in_brief(loader: Loader) -> Words:
     """A ``DataLoader`` in a few words, with whatever else two runs may hang on."""
     workers = f", {plural(loader.workers, 'worker')}" if loader.workers else ""
-    order = "shuffled" if loader.shuffles else "in a fixed order"
     origin = loader.origin
-    draws: Words = (" ", said.Badge(origin.verdict, origin.label)) if loader.shuffles or loader.workers else ""
-    return said.Code(loader.location), f"{workers}, {order}", draws, "".join(f", {each}" for each in _further(loader))
+    lead = " " if loader.shuffles else ", worker seeds "
+    draws: Words = (lead, said.Badge(origin.verdict, origin.label)) if loader.shuffles or loader.workers else ""
+    further = "".join(f", {each}" for each in _further(loader))
+    return said.Code(loader.called_from or loader.location), f"{workers}, {order_of(loader)}", draws, further
+
+
+def order_of(loader: Loader) -> str:
+    """Return the order of its samples in a few words: fixed by torch's own samplers alone."""
+    if loader.shuffles or loader.sampler in ("SequentialSampler", "DistributedSampler"):
+        return "shuffled" if loader.shuffles else "in a fixed order"
+    return f"in the order of {loader.sampler or 'its data set'}"
 
 
 def _findings(report: Report, reader: Reader, *about: About) -> tuple[said.Block, ...]:
@@ -332,6 +340,7 @@ def loader_cells(loader: Loader) -> tuple[Words, ...]:
         init = "with" if loader.has_worker_init else "without"
         workers = f"{loader.workers:,}{started}, {init} worker_init_fn"
     source: Words = said.Soft("nothing")
+    order = order_of(loader)
     if loader.shuffles or loader.workers:
         whose = "its own generator" if loader.has_generator else "the default generator"
         if not loader.has_generator and loader.sampler == "DistributedSampler":  # from the seed that it was made with
@@ -341,7 +350,7 @@ def loader_cells(loader: Loader) -> tuple[Words, ...]:
     return (
         said.Code(_place(loader)),
         (workers, said.Soft("; ".join(_further(loader)))),
-        f"{'drawn at random' if loader.shuffles else 'fixed'}{f' ({loader.sampler})' if loader.sampler else ''}",
+        order if loader.sampler in order else f"{order} ({loader.sampler})",
         source,
         plural(loader.iterations, "time"),
     )
@@ -383,8 +392,8 @@ def not_seen(report: Report, reader: Reader) -> Section | None:
     gists = []
     for kind, spots in counts.items():
         places = some(list(dict.fromkeys(spot.location for spot in spots if spot.location)), 2)
-        times = plural(sum(spot.count for spot in spots), "time")
-        gists.append(f"{kind} {times}{f' ({places})' if places else ''}")
+        what = kind.headline or kind.banner.lower() or kind.value
+        gists.append(f"{what}{f' ({places})' if places else ''}")
     gist = "; ".join(gists)
     return Section(anchor="blind-spots", title="What was not seen", label="Not seen", blocks=blocks, gist=gist)
 
@@ -492,7 +501,7 @@ def processes(report: Report, reader: Reader) -> Section | None:
     states = Counter[ChildState]()
     for child in filter(None, (process.child for process in report.processes)):
         states[child.state] += child.count
-    gist = "; ".join(f"{count:,} {state.says}" for state, count in states.items())
+    gist = f"beside the main one, {joined([f'{count:,} {state.says}' for state, count in states.items()])}"
     return Section(anchor="processes", title="Processes", blocks=(said.lead(lead), table), gist=gist)
 
 
