@@ -1126,7 +1126,7 @@ def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(
         ("random.Random.shuffle", "own-generator-draw"),
         ("numpy.random._generator.Generator.normal", "own-generator-draw"),
         ("numpy.random.mtrand.RandomState.seed", "seed-from-machine"),
-        ("random.SystemRandom", "own-generator"),
+        ("random.SystemRandom", "system-generator"),
         ("random.SystemRandom.random", "entropy"),
         ("socket.create_server", "port"),
         ("socket.socket.recv", "network"),

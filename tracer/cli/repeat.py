@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 PARTED = 1
 PARTIAL = 3
 FAILED = 4
+#: Seconds for which a rank waits for what others say.
+_WAIT_FOR_RANKS = 120.0
 
 _SETTINGS = ("recorded", "planned", "warn", "deterministic")
 
@@ -85,7 +88,7 @@ def command(
     Options before SCRIPT are the tracer's, all after it are the script's. The recordings stay in FOLDER, for tracer
     diff and tracer report.
     """
-    from tracer.runner.ranks import check_store, current_rank
+    from tracer.runner.ranks import check_store, current_rank, told_by_all
     from tracer.runner.repeated.declared import parse_held, parse_varied
     from tracer.runner.repeated.launching import ENDING
     from tracer.runner.repeated.repeating import Asked, repeat_script
@@ -106,15 +109,20 @@ def command(
         repeated = result.repeated
         written = write_repeated(repeated, result.report, folder, [name for name in formats if name != "text"])
         if "text" in formats:
+            from tracer.report.blocks import Heading
             from tracer.report.compared import plan_after
             from tracer.report.render.terminal import READER
             from tracer.report.sections.runs import repeated_blocks
 
             report = result.report() if repeated.agrees else None
             findings = () if report is None else report.findings
-            show_blocks(repeated_blocks(repeated, READER, plan_after(repeated, result.report), findings))
+            answer = repeated_blocks(repeated, READER, plan_after(repeated, result.report), findings)
+            show_blocks(answer if rank is None else (Heading(f"Rank {rank.rank}"), *answer))
         files = ", ".join(map(str, written)) if written else f"recordings in {folder}"
         say(f"tracer: wrote {files}")
+        if rank is not None:  # torchrun ends the others as soon as one ends with a code
+            until = time.monotonic() + _WAIT_FOR_RANKS
+            told_by_all(rank, "answered", 0, lambda: time.monotonic() < until and not ENDING.by)
     if repeated.ended_by:
         say(f"tracer: {repeated.ended_by} before all runs were made")
         return PARTIAL

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tracer.divergence.causes import Shows
+from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.lines import CLOCK, ComparedLines, LineSource
@@ -300,6 +300,9 @@ class _Series:
             known = known_lines(folder / self.runs[0].file, folder / other.file, diverging)
         if rank := current_rank():
             self._find_lines_of_ranks(rank, diverging, known)
+            is_others = diverging is not None and {root.cause for root in diverging.roots} == {RootCause.OUTSIDE_CHANGE}
+            if is_others and not any(source.reaches and source.source for source in self.found.sources):
+                self.found = FoundLines(note="none of this rank is of a known kind: see what the other ranks say")
         elif diverging is not None:
             laboratory = _LineRuns(self, snapshot)
             self.found = find_lines(laboratory, diverging, laboratory.values_folder, known)
