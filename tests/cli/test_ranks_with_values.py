@@ -114,9 +114,7 @@ def test_a_job_under_torchrun_is_repeated_rank_by_rank(tmp_path: Path) -> None:
     told = " ".join(done.stdout.split())
     assert "by the results of other processes" in told, done.stderr
     assert "by one of its arguments" in told
-    assert {"Rank 0", "Rank 1"} <= {line for line in done.stdout.splitlines()}, (
-        "torchrun ends no rank before it has told"
-    )
+    assert {"Rank 0", "Rank 1"} <= set(done.stdout.splitlines()), "torchrun ends no rank before it has told"
     for rank in "01":
         assert {path.name for path in (tmp_path / "repeat" / f"rank{rank}").iterdir()} >= {"run-1.json", "run-2.values"}
     found = [json.loads((tmp_path / "repeat" / f"rank{rank}" / "repeat.json").read_text()) for rank in "01"]
