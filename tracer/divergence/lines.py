@@ -11,6 +11,7 @@ so whatever is read of it later may come from there: a path that is not refuted 
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from tracer.names import Word
 from tracer.tables.sources import Source, source_by_id, source_of
@@ -70,12 +72,9 @@ _MAKES, _DRAWS = "own-generator", "own-generator-draw"
 #: The row of what asks how far others are.
 _POLL = "done-by-then"
 #: Packages whose functions give what follows from what they are given, but for the rows of the table of sources.
-_FOLLOWS = frozenset(
-    {
-        *("__main__", "builtins", "torch", "numpy", "math", "operator", "itertools", "functools", "_functools"),
-        *("collections", "_collections", "re", "json", "struct", "_struct", "hashlib", "_hashlib", "zlib", "copy"),
-        *("statistics", "bisect", "_bisect", "heapq", "_heapq", "contextlib", "typing", "dataclasses", "string"),
-    }
+_FOLLOWS = re.compile(
+    "_?(builtins|torch|numpy|math|operator|itertools|functools|collections|re|json|struct|hashlib|zlib|copy|statistics|"
+    "bisect|heapq|contextlib|typing|dataclasses|string)[.]"
 )
 #: Microseconds by which the time of a file may be early.
 _TICK = 10_000
@@ -449,7 +448,7 @@ class _Comparison:
         """Those that change what threads share: its order hangs on who is faster."""
         self.open: set[str] = set()
         """Lines at which more may enter than they read, unless they are roots."""
-        self.own = {Path(frame.code.file).stem for frame in one.frames}
+        self.own = {"__main__", *(Path(frame.code.file).stem for frame in one.frames)}
         """The names of the program's own modules."""
         self.alike, self.drawers, self.givers = _of_threads(one, two)
         _pair(one, two)
@@ -521,10 +520,10 @@ class _Comparison:
 
     def _may_bring_in(self, text: LineText, frame: _PairedFrame, names: Iterable[str]) -> bool:
         """Return whether more may enter at a line than it reads: a library may make what it gives, new as that is."""
-        calls = (call.removesuffix(" object").split(".") for call in text.calls if "." in call and call[0] != "?")
-        is_asked = any(call[0] not in _FOLLOWS and self.own.isdisjoint(call) for call in calls)
-        is_known = all(_values_of(frame, name) in self.values for name in names)
-        return not is_known and (is_asked or _source_of(text) is not None)
+        calls = [call for call in text.calls if "." in call and call[0] != "?" and not _FOLLOWS.match(call)]
+        is_asked = any(self.own.isdisjoint(call.removesuffix(" object").split(".")) for call in calls)
+        is_asked |= _source_of(text) is not None
+        return is_asked and not all(_values_of(frame, name) in self.values for name in names)
 
     def _brings_in(self, text: LineText, frame: _PairedFrame) -> bool:
         """Return whether a line that makes a call, or a library that it asks for one, gives it something of its own."""
@@ -1102,9 +1101,9 @@ class _Comparison:
         for root in (*reached, *(root for root in self.roots if root not in reached and root not in self.imports)):
             maker = self._maker_of(root)
             source = self._source(root, root if maker.location in found else maker, reached.get(root))
-            found.setdefault(source.location, msgspec.structs.replace(source, is_followed=root in followed))
+            found.setdefault(source.location, replace(source, is_followed=root in followed))
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
-        timed = tuple(msgspec.structs.replace(self._source(of, of, None), source=row) for of, row in self.timed.items())
+        timed = tuple(replace(self._source(of, of, None), source=row) for of, row in self.timed.items())
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
         return ComparedLines(sources=tuple(found.values()), timed=timed, notes=notes, first=at_first)
 

@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import msgspec
+from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import OF_TRAINING
@@ -40,8 +40,6 @@ _MOST_OF_THE_SAME = 3
 _MOST_INSTEAD = 3
 #: The row of memory that nothing has written.
 _UNWRITTEN = "unwritten-memory"
-#: Rows of what is decided by timing, in the order of which nothing is taken.
-_OF_TIMING = ("timeout", "done-by-then")
 _FAILED = "the run that was given it failed"
 
 
@@ -138,7 +136,7 @@ def lines_of_time(first: Path, second: Path) -> tuple[LineSource, ...]:
         compared = compared_lines(read_run(first), read_run(second))
     except TraceError:
         return ()
-    return tuple(msgspec.structs.replace(source, reaches=True, is_followed=False) for source in compared.timed)
+    return tuple(replace(source, reaches=True, is_followed=False) for source in compared.timed)
 
 
 def find_lines(
@@ -174,13 +172,8 @@ def find_lines(
     if drilled is None:
         return FoundLines(sources, held, "; ".join(compared.notes))
     renamed = {sources[0].location: drilled.location}
-    return FoundLines(
-        (drilled, *sources[1:]),
-        tuple(
-            msgspec.structs.replace(each, lines=tuple(renamed.get(line, line) for line in each.lines)) for each in held
-        ),
-        "; ".join(compared.notes),
-    )
+    held = tuple(replace(each, lines=tuple(renamed.get(line, line) for line in each.lines)) for each in held)
+    return FoundLines((drilled, *sources[1:]), held, "; ".join(compared.notes))
 
 
 def _followed(
@@ -227,29 +220,26 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
     before = varying - refuted if may_follow else set()
     earlier = takewhile(lambda each: each.location not in proven, sources)  # holding a line covers what it reads
     leading = {each.location for each in earlier if each.is_followed and not {*proven}.isdisjoint(each.path)}
-    passing = [at for at in proven if at not in {each.location for each in sources}]
-    found = [_passing(at, [each for each in sources if at in each.path]) for at in passing]
-    leading = leading.union(*(each.comes_of for each in found))
+    found = []
+    for at in (at for at in proven if at not in {each.location for each in sources}):
+        behind = tuple(each.location for each in sources if at in each.path)
+        found.append(LineSource(location=at, reaches=True, comes_of=behind))
+        leading |= {*behind}
     for each in sources:
         is_left = not proven or each.location in {*proven, *before, *leading} or _is_by_chance(each)
         reaches = each.reaches and is_left and not (each.is_followed and each.location in refuted - leading)
         followed = each.is_followed or each.location in proven
-        found.append(msgspec.structs.replace(each, reaches=reaches, is_followed=followed))
+        found.append(replace(each, reaches=reaches, is_followed=followed))
     first, last = {*proven, *before}, tried - before if is_failed else ()
     return tuple(sorted(found, key=lambda each: (not each.reaches, each.location not in first, each.location in last)))
-
-
-def _passing(at: str, leading: Sequence[LineSource]) -> LineSource:
-    """A line that is proven, but not those that lead there."""
-    path = leading[0].path
-    comes_of = tuple(each.location for each in leading)
-    return LineSource(location=at, reaches=True, path=path[path.index(at) + 1 :], comes_of=comes_of)
 
 
 def _is_by_chance(source: LineSource) -> bool:
     """Return whether a line that differs in two runs may be alike in two others, in which holding another shows all."""
     row = source_by_id(source.source)
-    return source.kind is LineKind.BRANCH or (row is not None and (row.is_order or row.id in _OF_TIMING))
+    return source.kind is LineKind.BRANCH or (
+        row is not None and (row.is_order or row.id in ("timeout", "done-by-then"))
+    )
 
 
 def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> LineSource | None:
@@ -263,7 +253,7 @@ def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> Line
         return None  # what the library is given differs already
     inside = [each for each in found[0].sources if each.called_from == source.location]
     named = next((each for each in inside if each.reaches), None) or next(iter(inside), None)
-    return named and msgspec.structs.replace(named, reaches=True, path=(source.location, *source.path))
+    return named and replace(named, reaches=True, path=(source.location, *source.path))
 
 
 def _is_librarys(call: str) -> bool:
@@ -305,10 +295,10 @@ def with_allocations(compared: ComparedLines, roots: Sequence[Root]) -> Compared
     reached, led = unwritten[0].called_from or unwritten[0].location, []
     for at, call in made.items():
         new = LineSource(location=at, called_from=call.called_from, held_at=call.called_from or at, path=(reached,))
-        led.append(msgspec.structs.replace(known.pop(at, new), source=_UNWRITTEN, reaches=True))
+        led.append(replace(known.pop(at, new), source=_UNWRITTEN, reaches=True))
     for each in known.values():
-        led.append(msgspec.structs.replace(each, reaches=each.reaches and each.source != _UNWRITTEN))
-    return msgspec.structs.replace(compared, sources=tuple(led), first=compared.first and compared.first.union(made))
+        led.append(replace(each, reaches=each.reaches and each.source != _UNWRITTEN))
+    return replace(compared, sources=tuple(led), first=compared.first and compared.first.union(made))
 
 
 class _Try(NamedTuple):
@@ -380,9 +370,9 @@ class _Holding:
     def _tries(self) -> list[_Try]:
         """Those of which a copy was kept: each alone, then all."""
         names = {source.location: source.names for source in self._sources}
-        taken = (source for source in self._sources if RESULT in source.names and source.held_at in source.path)
-        given = (source for source in self._sources if source.held_at.endswith(ARGUMENTS))
-        names |= {source.held_at: source.names for source in (*taken, *given)}
+        for source in self._sources:
+            if source.held_at.endswith(ARGUMENTS) or (RESULT in source.names and source.held_at in source.path):
+                names[source.held_at] = source.names
         problems = {place: problem_of(self._kept, place, names.get(place, ())) for place in self._lines.held}
         self._free = [place for place in problems if not problems[place]]
         roots: dict[str, list[str]] = {}
@@ -428,8 +418,7 @@ class _Holding:
         if is_to_go_on and others and self._laboratory.left and self._instead < _MOST_INSTEAD:
             self._instead += 1
             there = others[len(others) // 2 if problem == _FAILED else 0]
-            leading = (each.location for each in self._sources if there in each.path)
-            return [_Try(tuple(dict.fromkeys((tried.roots[0], *leading))), (there,), others, there)]
+            return [_Try(tried.roots[:1], (there,), others, there)]
         roots = self._proven(tried) if agrees else tried.roots
         at = "" if roots == (tried.at,) else tried.at.removesuffix(ARGUMENTS)
         self._shown.append(HeldLine(lines=roots, agrees=agrees, runs=runs, problem=problem, at=at))
@@ -456,7 +445,7 @@ class _Holding:
     def _agrees(self, lines: tuple[str, ...], base: Family) -> tuple[bool, str]:
         """Return whether a run that is given what ``lines`` gave agrees with ``base``, and why it shows nothing."""
         self._made += 1
-        given = msgspec.structs.replace(self._lines, held=lines, gives=True)
+        given = replace(self._lines, held=lines, gives=True)
         run = self._laboratory.follow(f"given-{self._made}", given, self._last)
         if run is None:
             return False, _FAILED
