@@ -36,6 +36,7 @@ from tracer.trace.values.places import (
     rows_of,
 )
 
+_Ints = npt.NDArray[np.int64]
 JoinedCall = tuple[str, Phase, int, int]
 """One call of a module, for what it is given and returns: module, phase, occurrence and step."""
 
@@ -225,10 +226,14 @@ class JoinedRanks:
         """The calls that the program itself makes, by step."""
         return row_calls(self.ranks[0].places)
 
+    def call_around(self, row: int, step: int) -> int:
+        """The number of the program's call in which a place lies; -1 outside them all."""
+        return bisect_right(self._called, (step, row)) - bisect_right(self._called, (step, -1)) - 1
+
     def calls_around(self, row: int, step: int) -> list[RowCall]:
         """The program's call in which a place lies; none outside them all."""
-        number = bisect_right(self._called, (step, row)) - bisect_right(self._called, (step, -1))
-        return self.row_calls.get(step, [])[number - 1 : number] if number else []
+        number = self.call_around(row, step)
+        return self.row_calls.get(step, [])[number : number + 1] if number >= 0 else []
 
     @property
     def path(self) -> str:
@@ -483,6 +488,17 @@ def half_unit(dtype: str) -> float:
 def is_whole(dtype: str) -> bool:
     """Whether its elements are whole numbers or truth values, which nothing rounds."""
     return dtype.startswith(("int", "uint", "bool"))
+
+
+def differing_elements(one: Whole, other: Whole, ratio: float | None, yard: tuple[float, float] | None) -> _Ints:
+    """Where two tensors differ as the whole does: elements, or where stretches of a large one begin."""
+    is_kept = one.form.size <= KEPT_WHOLE
+    apart = one.sketch() - other.sketch()
+    apart = np.abs(apart).reshape(-1) if is_kept else np.linalg.norm(apart, axis=1)
+    least = 0.0
+    if yard is not None and ratio is not None and ratio > ROUNDING:
+        least = SIGNIFICANT * yard[1] * max(one.norm, other.norm) / math.sqrt(len(apart))
+    return np.flatnonzero(apart > min(least, 0.5 * apart.max())) * (1 if is_kept else rows_of(one.form.size) * SUMS)
 
 
 def stretch_of(distance: Distance, form: Form) -> str:

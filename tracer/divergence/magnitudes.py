@@ -26,6 +26,7 @@ from tracer.divergence.joined_ranks import (
     PlaceKey,
     Whole,
     Yardsticks,
+    differing_elements,
     distance_of,
     factor_of,
     half_unit,
@@ -37,7 +38,7 @@ from tracer.divergence.joined_ranks import (
 from tracer.errors import TraceError
 from tracer.names import BACKWARD_OF, Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
-from tracer.trace.values.places import Matching, PlaceName, are_alike, joined_rows
+from tracer.trace.values.places import Joined, Matching, PlaceName, are_alike, joined_rows
 
 #: Places that belong to one part of a batch that is accumulated.
 _OF_ONE_BATCH = frozenset(
@@ -111,6 +112,8 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The distance that rounding moves the place by, relative to its norm; 0 without a yardstick."""
     stretch: str = ""
     """The part of the tensor that differs most, as an index: ``[0, 28:32]``. Empty: no part stands out."""
+    position: int | None = None
+    """The first position of a sequence that differs by as much as the place; ``None`` unless rows were compared."""
     shape: tuple[int, ...] = ()
     dtypes: tuple[str, str] = ("", "")
     """Empty for the side that has no gradient there."""
@@ -261,6 +264,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """What most gradients of the second configuration are of those of the first, where that is one factor."""
     scaled: tuple[int, int] = (0, 0)
     """The gradients that differ by that factor alone, of all that were compared in that step."""
+    names: dict[str, str] = {}
+    """What the second configuration calls modules and parameters that it names otherwise; parts of one have one."""
     undone: float | None = None
     """A factor of the loss and of what backward makes, which is gone when the optimizer reads the gradients."""
 
@@ -385,6 +390,7 @@ class _Comparing:
         self._reshaped: dict[int, tuple[tuple[int, ...], ...]] = {}
         """Rows that have other shapes in the second recording, with both shapes."""
         self._differing: set[PlaceKey] = set()
+        self._joined_rows: dict[int, list[Joined]] = {}
         self._weighed: set[int] = set()
         """Steps in which a module gives numbers of unequal parts: nobody knows whether these or the loss are wrong."""
         self._has_other_forward = False
@@ -733,12 +739,37 @@ class _Comparing:
 
     def _rows_in(self, step: int) -> tuple[int, int, int]:
         """Rows of the program's calls of a step that both have, and those that only one or the other has."""
-        part, whole = (self._first, self._second) if self._first.header.rows_of else (self._second, self._first)
-        sides = [side.row_calls.get(step, []) for side in (whole, part)]
-        joined = joined_rows(Matching(sides[0]), sides[1])
-        both = sum(len(one.sources) for call in joined for one in call)
+        sides = [side.row_calls.get(step, []) for side in self._whole_and_part]
+        both = sum(len(one.sources) for one in self._joined(step))
         lacking = [sum(int(call.is_row.sum()) for call in side) - both for side in sides]
         return both, lacking[0], lacking[1]
+
+    @property
+    def _whole_and_part(self) -> tuple[JoinedRanks, JoinedRanks]:
+        """The side that takes the batch as a whole, and the one that was recorded as rows of it."""
+        return (self._second, self._first) if self._first.header.rows_of else (self._first, self._second)
+
+    def _joined(self, step: int) -> list[Joined]:
+        """The rows of a step that both have, by call of the side that splits the batch."""
+        if step not in self._joined_rows:
+            whole, part = (side.row_calls.get(step, []) for side in self._whole_and_part)
+            self._joined_rows[step] = [one for call in joined_rows(Matching(whole), part) for one in call]
+        return self._joined_rows[step]
+
+    def _position(
+        self, key: PlaceKey, one: Whole, other: Whole, ratio: float | None, yard: tuple[float, float] | None
+    ) -> int | None:
+        """The first position in a sequence that differs, of a place that was recorded row by row."""
+        if not self._is_joined or key.kind not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
+            return None
+        whole = self._whole_and_part[0]
+        call = whole.call_around(whole.rows[key], key.step)
+        ends = next((one.is_end for one in self._joined(key.step) if one.call == call), np.zeros(0, bool))
+        if ends.all() or one.form.size % len(ends):
+            return None
+        begins = np.concatenate(([0], np.flatnonzero(ends) + 1))
+        rows = differing_elements(one, other, ratio, yard) // (one.form.size // len(ends))
+        return int((rows - begins[np.searchsorted(begins, rows, side="right") - 1]).min())
 
     def _given_other_rows(self, root: PlaceDifference, split: set[int]) -> list[PlaceDifference]:
         """The first input of a step, up to that of ``root``, in which each has rows that the other lacks."""
@@ -1032,6 +1063,7 @@ class _Comparing:
             relative=distance.whole,
             yardstick=yard[0] if yard is not None else 0.0,
             stretch=stretch_of(distance, forms[0]),
+            position=self._position(key, ones[0], others[0], ratio, yard),
             shape=forms[0].shape,
             dtypes=(forms[0].dtype, forms[1].dtype),
             ranks_differ=key.kind not in _OF_ONE_BATCH and len(ones) != len(others),

@@ -121,7 +121,7 @@ def _block(first: Ints, second: Ints, block: Gap) -> Iterator[Match]:
         _, at, at2 = np.intersect1d(counted[0], counted[1], assume_unique=True, return_indices=True)
         at2 = at2[np.argsort(at)]
         at.sort()
-        chain = _rising(at2.tolist())
+        chain = rising(at2.tolist())
         matches = [
             Match(lo + one, lo2 + other, 1) for one, other in zip(at[chain].tolist(), at2[chain].tolist(), strict=True)
         ]
@@ -151,7 +151,7 @@ def _cut(lo: int, hi: int, starts: Sequence[int]) -> list[tuple[int, int]]:
     return [(start, end) for start, end in pairwise(edges) if end > start]
 
 
-def _rising(numbers: list[int]) -> list[int]:
+def rising(numbers: list[int]) -> list[int]:
     """Positions of a longest rising subsequence."""
     ends: list[int] = []
     at: list[int] = []
@@ -307,7 +307,7 @@ def pair(
         if gaps or (contents[0][at[0]] != contents[1][at[1]]).any():
             at = _paired_by(contents, keys_of_calls=(sides[0], sides[1]))
             gaps = _unpaired(at, (len(first), len(second)))
-            reordered = len(at[1]) - len(_rising(at[1].tolist()))
+            reordered = len(at[1]) - len(rising(at[1].tolist()))
     gaps = _counting(gaps, first, second, begins, is_resumed=is_resumed)
     nodes = (np.full(len(first), -1, np.int64), np.full(len(second), -1, np.int64))
     for side in (0, 1):

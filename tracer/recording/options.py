@@ -123,6 +123,9 @@ class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """One of the run that splits it: rows that it has not are left out. Empty: all rows are there."""
     is_whole: bool = False
     """Whether this run takes the batch as a whole itself, and leaves rows out alone."""
+    names_of: str = ""
+    """A file of values of a run of another implementation, whose names ``names`` gives to modules and parameters."""
+    names: dict[str, tuple[str, ...]] = {}
     keeps_decisions: bool = False
     """Whether what calls decide (``argmax``, the side of zero of a ReLU) is kept, beside the file of values."""
     decides_as: str = ""

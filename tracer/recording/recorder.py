@@ -138,6 +138,8 @@ class Recorder:
 
             found = self.magnitudes = PlaceRecorder(self._file_at(path), self.attribution)
             found.calls_of = places.calls_of
+            if places.names_of:
+                found.name_as(places)
             if places.rows_of:
                 found.lay_out_as(places, *rank_and_world_size())
             self._parts.append(RecorderPart(found.start, found.stop))
@@ -174,7 +176,7 @@ class Recorder:
         if places.shake is not None:
             from tracer.recording.magnitudes.changed_runs import Shaking
 
-            running = (lambda node: "") if self.magnitudes is None else self.magnitudes.running
+            running = (lambda node: ("",)) if self.magnitudes is None else self.magnitudes.running
             shaking = Shaking(places.shake, places.shake_in, places.shake_not, running=running)
             self._parts.append(RecorderPart(shaking.start, shaking.stop))
 

@@ -17,6 +17,7 @@ import msgspec
 
 from tracer.divergence.jobs import Job, check_job, compared_jobs, first_call_of_jobs, read_job
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side, unrepeated
+from tracer.divergence.renamed import renamed
 from tracer.errors import EndedEarly, TraceError, UsageError
 from tracer.names import BACKWARD_OF, OWN_CODE, Phase, PlaceKind, Training
 from tracer.plain import one_line, say
@@ -73,6 +74,7 @@ def compare_script(asked: AskedConfigurations) -> Comparison:
         left.unlink(missing_ok=True)  # would be taken for this one's, if it is killed
     for name in ("a", "a-again", "a-decided", "b", "b-again"):
         remove_run(asked.folder / f"{name}.json")
+        remove_run(asked.folder / f"{name[0]}-named{name[1:]}.json")
     with scratch_of(asked.folder) as scratch:
         return answered(_SideRuns(asked, scratch).record, asked.yardstick_runs)
 
@@ -159,8 +161,8 @@ def _how_it_ended(code: int) -> str:
 
 
 def _named(side: Side, places: PlaceOptions) -> tuple[str, str]:
-    name: str = side
-    words: str = side
+    name: str = f"{side}-named" if places.names_of else side
+    words: str = f"{side}, under the names of the other" if places.names_of else side
     if places.shake is not None:
         inside = places.shake_in and not places.calls_of
         name += f"-shaken{'-inside' if inside else ''}{'' if places.calls_of else f'-{places.shake}'}"
@@ -205,12 +207,38 @@ def answered(record: RecordSide, yardstick_runs: int) -> Comparison:
     What is undecided then is decided by more runs, and by the means of shaken runs of both. Where they differ the first
     runs twice: shaken runs of a configuration that does not repeat are no yardstick. Where calls of the second (a ReLU,
     a top-k) decide otherwise, a run of the first that decides as they do is compared. Shaken runs decide as the run
-    that they shake.
+    that they shake. Where the second calls modules otherwise it runs once more under the names of the first, which has
+    them from then on.
     """
     first = record("a")
     check_job(first, "a", is_first=True)
     second = record("b")
     check_job(second, "b", is_first=False)
+    found = None
+    if _are_single(first, second):
+        found = renamed(first.processes[""], second.processes[""])
+    if found is None:
+        return _answered(record, first, second, yardstick_runs)
+    names: dict[Side, dict[str, Any]] = {"a": {}, "b": {"names_of": _file_of(first), "names": found.second}}
+
+    def named(side: Side, places: PlaceOptions = UNSHAKEN) -> Job:
+        return record(side, msgspec.structs.replace(places, **names[side]))
+
+    second = named("b")
+    if found.first:
+        names["a"] = {"names_of": _file_of(second), "names": found.first}
+        first = named("a")
+    return msgspec.structs.replace(_answered(named, first, second, yardstick_runs, of_one_code=False), names=found.told)
+
+
+def _file_of(job: Job) -> str:
+    return str(next(iter(job.processes.values())).places.path)
+
+
+def _answered(
+    record: RecordSide, first: Job, second: Job, yardstick_runs: int, *, of_one_code: bool = True
+) -> Comparison:
+    """``answered`` from the first run of each on. ``of_one_code``: whether both run the same modules, call by call."""
     comparison = compared_jobs(first, second)
     rows = _rows(first, second)
     if rows["a"] is not rows["b"]:
@@ -239,14 +267,14 @@ def answered(record: RecordSide, yardstick_runs: int) -> Comparison:
                 first = record("a", options["a"])
                 comparison = compared_jobs(first, second)
         comparison = _judged(record, comparison, first, second, options, yardstick_runs)
-        return _with_call(record, comparison, first, second, options)
+        return _with_call(record, comparison, first, second, options) if of_one_code else comparison
     finally:
         for path in kept:
             path.unlink(missing_ok=True)
 
 
 def _decisions(job: Job) -> Path:
-    return decisions_beside(next(iter(job.processes.values())).places.path)
+    return decisions_beside(_file_of(job))
 
 
 def _judged(

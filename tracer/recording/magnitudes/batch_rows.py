@@ -65,11 +65,14 @@ class BatchRows:
                 if step in parts and not are_alike(wholes[step], parts[step])
             }
         self._occurrences: dict[tuple[_Key, int], list[int]] = {}
+        self._entries: dict[tuple[object, ...], set[str]] = {}
+        """Names of what a module is given or returns, by module and last size."""
         called: Counter[int] = Counter()
-        for name, occurrence, step in places.rows[["name", "occurrence", "step"]].tolist():
+        for name, form, occurrence, step in places.rows[["name", "form", "occurrence", "step"]].tolist():
             called[step] += places.names[name].kind is PlaceKind.ROWS
             key = self._key(places.names[name], step, is_here=False)
             self._occurrences.setdefault((key, called[step] - 1), []).append(occurrence)
+            self._entries.setdefault((*key[:2], key[3:], *places.forms[form].shape[-1:]), set()).add(key[2])
         self._call = (-1, -1)
         self._shape: tuple[int, ...] = ()
         self._joined: list[Joined] | None = None
@@ -92,6 +95,9 @@ class BatchRows:
         if self._joined is None or place.kind not in (PlaceKind.INPUT, PlaceKind.OUTPUT) or step != self._call[0]:
             return as_it_is
         key = self._key(place, step)
+        entries = self._entries.get((*key[:2], key[3:], *part.shape[-1:]), ())
+        if len(entries) == 1:  # the other implementation may return it alone, or as ``logits`` beside others
+            key = (*key[:2], *entries, *key[3:])
         count = self._counts[key]
         self._counts[key] += 1
         sequences, length = self._shape
@@ -141,7 +147,8 @@ def contents_of(
     """
     names = [name for name, _ in tensors]
     with suppress(Exception):
-        names[:positional] = [*signature(module.forward).parameters][:positional]
+        parameters = [*signature(module.forward).parameters]
+        names[:positional] = [parameters[int(name[1 : name.find("]")] or 0)] for name in names[:positional]]
     given = [(name, one) for name, (_, one) in zip(names, tensors, strict=True) if type(one) is torch.Tensor]
     masks = [(name, one) for name, one in given if "mask" in name and one.dim() == 2 and not one.is_floating_point()]
     given = [(name, one) for name, one in given if "mask" not in name]

@@ -59,7 +59,7 @@ class Shaking(_Changing):
 
     Inputs of reductions are shaken too; draws, integers, constants (a mask's most negative number) and results written
     in place are not. ``module``: inside whose forward alone, or with ``BACKWARD_OF`` before it, backward alone;
-    ``without``: but for these modules; ``running`` gives the path of the module that runs, or that made a node.
+    ``without``: but for these modules; ``running`` gives the names of the module that runs, or that made a node.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Shaking(_Changing):
         module: str = "",
         without: tuple[str, ...] = (),
         *,
-        running: Callable[[Any], str] = lambda node: "",
+        running: Callable[[Any], tuple[str, ...]] = lambda node: ("",),
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seed = seed
@@ -128,8 +128,10 @@ class Shaking(_Changing):
         return result
 
     def _is_inside(self, node: Any) -> bool:
-        path = self._running(node)
-        return _is_in(path, self.module) and not any(_is_in(path, module) for module in self._without)
+        return any(
+            _is_in(path, self.module) and not any(_is_in(path, module) for module in self._without)
+            for path in self._running(node)
+        )
 
     def _with_order_of_terms(self, gradient: torch.Tensor, summed: Any, of_gradient: bool) -> Any:
         """The gradient of a norm's or a convolution's own parameters, shaken by the order in which it may be summed.

@@ -25,6 +25,7 @@ from tracer.recording.calls.fact_readers import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import RegionObserver, RegionRun
 from tracer.recording.magnitudes.batch_rows import BatchRows, PartRows, contents_of
+from tracer.recording.magnitudes.naming import Naming
 from tracer.recording.magnitudes.sketching import DeviceSketch, Measured, Part, Sketch, measured, part_of, storage_of
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import PlaceOptions
@@ -56,15 +57,18 @@ _CALLING = ("DistributedDataParallel", "DataParallel")
 class _Running(msgspec.Struct, eq=False):
     module: torch.nn.Module
     path: str
+    names: tuple[str, ...]
+    """What it is called; several: it is those together."""
     phase: Phase
     site: dict[str, str]
     undo: Callable[[], Any] = lambda: None
     """Takes away the hook that follows its own hooks, if there is one."""
     is_followed: bool = False
 
-    def place(self, kind: PlaceKind, name: str, phase: Phase | None = None) -> PlaceName:
-        """The place of an input, an output or the gradient of one."""
-        return PlaceName(kind=kind, module=self.path, name=name, phase=phase or self.phase, **self.site)
+    def places(self, kind: PlaceKind, name: str, phase: Phase | None = None) -> list[PlaceName]:
+        """The places of an input, an output or the gradient of one."""
+        phase = phase or self.phase
+        return [PlaceName(kind=kind, module=module, name=name, phase=phase, **self.site) for module in self.names]
 
 
 class PlaceRecorder(RegionObserver):
@@ -75,6 +79,7 @@ class PlaceRecorder(RegionObserver):
         self.calls_of = ""
         """A module whose single calls are places too."""
         self._batch_rows: BatchRows | None = None
+        self._naming: Naming | None = None
         self._attribution = attribution
         self._modules = attribution.modules
         self.gradients = GradientFollower(self, attribution.modules)
@@ -95,6 +100,10 @@ class PlaceRecorder(RegionObserver):
         """Record inputs and outputs as rows of those in the file of values ``places.rows_of``."""
         is_class_here = not self._modules.model_class
         self._batch_rows = BatchRows(places, rank or 0, world_size or 1, is_class_here=is_class_here)
+
+    def name_as(self, places: PlaceOptions) -> None:
+        """Call modules and parameters as those in the file of values ``places.names_of`` are called."""
+        self._naming = Naming(places)
 
     # --- beginning and end ---
 
@@ -117,7 +126,7 @@ class PlaceRecorder(RegionObserver):
             self._running.pop().undo()
         if self.file.writer is not None:
             self._note_states()
-            self._record_gradients((self._named(parameter), parameter) for parameter in self.gradients.unread())
+            self._record_gradients((self.named(parameter), parameter) for parameter in self.gradients.unread())
         self.gradients.forget()
         self._settle()
         self._rows.clear()
@@ -154,7 +163,7 @@ class PlaceRecorder(RegionObserver):
             return
         phase = Phase.RECOMPUTE if seams.graph_task_id() != -1 else Phase.FORWARD
         site = placed(self._sites.innermost(frame), scope.called_from)
-        running = _Running(module, self.spelt(scope.path), phase, site)
+        running = _Running(module, self.spelt(scope.path), self.called(scope.path), phase, site)
         is_outermost = not self._running
         if is_outermost:
             self._note_new_modules()
@@ -167,7 +176,8 @@ class PlaceRecorder(RegionObserver):
             if is_outermost and phase is Phase.FORWARD:
                 self._note_rows(running, tensors, len([*_tensors(inputs)]))
             for name, tensor in tensors:
-                self.record(running.place(PlaceKind.INPUT, name), tensor, shared=True)
+                for place in running.places(PlaceKind.INPUT, name):
+                    self.record(place, tensor, shared=True)
 
     def _note_rows(self, running: _Running, tensors: list[tuple[str, torch.Tensor]], positional: int) -> None:
         """The rows that the program itself hands to a module."""
@@ -175,7 +185,7 @@ class PlaceRecorder(RegionObserver):
         if contents is None:
             return
         mode = "" if running.module.training else "evaluating"
-        place = running.place(PlaceKind.ROWS, mode)
+        place = running.places(PlaceKind.ROWS, mode)[0]
         sketch: Any = DeviceSketch(flat := contents.reshape(-1), flat.new_zeros(3))
         if flat.is_cpu:
             sketch = sketch.read()
@@ -212,8 +222,13 @@ class PlaceRecorder(RegionObserver):
         with unseen():
             for name, tensor in _tensors(output):
                 if tensor.is_floating_point():
-                    self.record(running.place(PlaceKind.OUTPUT, name), tensor, shared=True)
+                    places = running.places(PlaceKind.OUTPUT, name)
+                    for place, piece in zip(places, self._results(running, tensor), strict=False):
+                        self.record(place, piece, shared=True)
                     self._follow_gradient(running, name, tensor)
+
+    def _results(self, running: _Running, tensor: torch.Tensor) -> list[torch.Tensor]:
+        return [tensor] if self._naming is None else self._naming.results(running.path, tensor)
 
     def _follow_gradient(self, running: _Running, name: str, tensor: torch.Tensor) -> None:
         """Let the node that made an output tell the gradient that enters it. The graph stays as it is: a view whose
@@ -223,8 +238,8 @@ class PlaceRecorder(RegionObserver):
         node, number = tensor.grad_fn, tensor.output_nr
         if node is None:
             return
-        place = running.place(PlaceKind.OUTPUT_GRADIENT, name, Phase.BACKWARD)
-        occurrence = self._occurrence(("ahead", place.key))
+        places = running.places(PlaceKind.OUTPUT_GRADIENT, name, Phase.BACKWARD)
+        occurrences = [self._occurrence(("ahead", place.key)) for place in places]
         waits = [True]
 
         def tell(gradients: tuple[torch.Tensor | None, ...]) -> None:
@@ -232,7 +247,9 @@ class PlaceRecorder(RegionObserver):
             if waits and gradient is not None:
                 waits.clear()  # a second pass through the same graph is another place in no run
                 with suppress(Exception), unseen():
-                    self.record(place, gradient, shared=True, occurrence=occurrence)
+                    pieces = self._results(running, gradient)
+                    for place, occurrence, piece in zip(places, occurrences, pieces, strict=False):
+                        self.record(place, piece, shared=True, occurrence=occurrence)
 
         node.register_prehook(tell)
 
@@ -247,10 +264,11 @@ class PlaceRecorder(RegionObserver):
                 for name, tensor in (*module._parameters.items(), *module._buffers.items()):
                     if isinstance(tensor, _Tensor) and tensor.is_floating_point() and id(tensor) not in seen:
                         seen.add(id(tensor))
-                        place = PlaceName(kind=PlaceKind.INITIAL, module=self.spelt(path), name=name, phase=Phase.OTHER)
-                        if place.key not in self._initial:
-                            self._initial.add(place.key)
-                            self.record(place, tensor)
+                        for own, part, piece in self.pieces((self.spelt(path), name), tensor):
+                            place = PlaceName(kind=PlaceKind.INITIAL, module=own, name=part, phase=Phase.OTHER)
+                            if place.key not in self._initial:
+                                self._initial.add(place.key)
+                                self.record(place, piece)
         self._known_modules = self._modules.count
 
     # --- losses, gradients, parameters ---
@@ -292,21 +310,29 @@ class PlaceRecorder(RegionObserver):
                 self._record_of(PlaceKind.PARAMETER, name, parameter, site)
                 for key, value in (optimizer.state.get(parameter) or {}).items():
                     if isinstance(value, _Tensor) and value.is_floating_point() and value.numel() > 1:
-                        self._record_of(PlaceKind.STATE, (name[0], f"{key} of {name[1]}"), value, site)
+                        self._record_of(PlaceKind.STATE, name, value, site, f"{key} of ")
 
     def _parameters(self, optimizer: Any) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
         for number, group in enumerate(optimizer.param_groups):
             for index, parameter in enumerate(group["params"]):
-                module, name = self._named(parameter)
+                module, name = self.named(parameter)
                 yield (module, name or f"parameter {index} of group {number}"), parameter
 
-    def _named(self, parameter: torch.Tensor) -> tuple[str, str]:
+    def named(self, parameter: torch.Tensor) -> tuple[str, str]:
         """The module's path and the name of a parameter; empty for other tensors."""
         full, path = self._modules.parameter(parameter)
         return self.spelt(path), full.removeprefix(path).lstrip(".")
 
-    def _record_of(self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor, site: dict[str, Any]) -> None:
-        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER, **site), tensor)
+    def _record_of(
+        self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor, site: dict[str, Any], before: str = ""
+    ) -> None:
+        for module, own, piece in self.pieces(name, tensor):
+            place = PlaceName(kind=kind, module=module, name=f"{before}{own}", phase=Phase.OPTIMIZER, **site)
+            self.record(place, piece)
+
+    def pieces(self, name: tuple[str, str], tensor: torch.Tensor) -> list[tuple[str, str, torch.Tensor]]:
+        """Module, name and elements of each part of a parameter, or of what is of its shape."""
+        return [(*name, tensor)] if self._naming is None else self._naming.parameters(*name, tensor)
 
     # --- compiled regions: a ``RegionObserver`` ---
 
@@ -322,18 +348,22 @@ class PlaceRecorder(RegionObserver):
 
     def _region(self, run: RegionRun, what: str, tensors: Any) -> None:
         phase = Phase.OPTIMIZER if run.in_optimizer else Phase.BACKWARD if run.in_engine else Phase.FORWARD
-        module, site = self.spelt(run.scope.path), placed(run.site, run.called_from)
+        module, site = self.called(run.scope.path)[0], placed(run.site, run.called_from)
         with suppress(Exception), unseen():
             for index, tensor in enumerate(tensors):
                 if isinstance(tensor, _Tensor) and tensor.is_floating_point():
                     name = f"[{run.code.direction} {what} {index}]"
                     self.record(PlaceName(kind=PlaceKind.REGION, module=module, name=name, phase=phase, **site), tensor)
 
-    def running(self, node: Any = None) -> str:
-        """The path of the module that runs, or that made an autograd node, as places have it; empty: none."""
+    def running(self, node: Any = None) -> tuple[str, ...]:
+        """What the module is called that runs, or that made an autograd node; empty: none."""
         if node is not None:
-            return self.spelt(self._attribution.inside_engine(node, _getframe(1))[0].scope.path)
-        return self.spelt(self._modules.scope.path)
+            return self.called(self._attribution.inside_engine(node, _getframe(1))[0].scope.path)
+        return self.called(self._modules.scope.path)
+
+    def called(self, path: str) -> tuple[str, ...]:
+        path = self.spelt(path)
+        return (path,) if self._naming is None else self._naming.of(path)
 
     # --- decisions ---
 
@@ -341,7 +371,7 @@ class PlaceRecorder(RegionObserver):
         node = seams.current_node()
         phase = Phase.FORWARD if node is None else Phase.BACKWARD
         site = {} if node is not None else placed(self._sites.innermost(_getframe(1)), self._modules.scope.called_from)
-        return PlaceName(kind=PlaceKind.DECISION, module=self.running(node), name=name, phase=phase, **site)
+        return PlaceName(kind=PlaceKind.DECISION, module=self.running(node)[0], name=name, phase=phase, **site)
 
     def decides(self, place: PlaceName, tensor: torch.Tensor, number: int, occurrence: int) -> None:
         """A call decides by ``tensor``, the argument with this ``number`` among floating ones."""
@@ -522,7 +552,7 @@ class CallPlaces(Observer):
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
         words = counter.origin.in_words()
-        module = words["module"] = self._recorder.spelt(words["module"])
+        module = words["module"] = self._recorder.called(words["module"])[0]
         if not self._is_of(module):
             return
         with unseen():
@@ -542,7 +572,8 @@ _Line = dict[str, Any]
 
 class _Left(msgspec.Struct, eq=False):
     parameter: weakref.ref[torch.Tensor]
-    measured: Measured | None = None
+    measured: list[Measured | None] | None = None
+    """Of each of its parts, before a call touched it."""
     line: _Line = {}
 
 
@@ -584,13 +615,18 @@ class GradientFollower(Observer):
         left = self._left.pop(id(parameter), None)
         if not self._left:
             self._in.clear()
-        before, now = None if left is None else left.measured, self._rows.measure(gradient)
         line = (None if left is None else left.line) or self._derived.get(storage_of(gradient), {})
-        place = PlaceName(kind=PlaceKind.GRADIENT, module=name[0], name=name[1], phase=Phase.BACKWARD)
-        row = self._rows.put(place, gradient, before or now)
-        is_same = before is None or (now is not None and 0 != before.bits == now.bits)
-        place = PlaceName(kind=place.kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER, **line)
-        self._rows.put(place, gradient, now, row if is_same else -1)
+        now = self._measured(parameter, gradient)
+        before = now if left is None or left.measured is None else left.measured
+        for (module, own, piece), was, found in zip(self._rows.pieces(name, gradient), before, now, strict=True):
+            place = PlaceName(kind=PlaceKind.GRADIENT, module=module, name=own, phase=Phase.BACKWARD)
+            row = self._rows.put(place, piece, was or found)
+            is_same = was is None or was is found or (found is not None and 0 != was.bits == found.bits)
+            place = PlaceName(kind=place.kind, module=module, name=own, phase=Phase.OPTIMIZER, **line)
+            self._rows.put(place, piece, found, row if is_same else -1)
+
+    def _measured(self, parameter: torch.Tensor, gradient: torch.Tensor) -> list[Measured | None]:
+        return [self._rows.measure(piece) for *_, piece in self._rows.pieces(self._rows.named(parameter), gradient)]
 
     # --- calls ---
 
@@ -612,7 +648,7 @@ class GradientFollower(Observer):
                     touched = True
                     parameter = left.parameter()
                     if left.measured is None and parameter is not None and parameter.grad is not None:
-                        left.measured = self._rows.measure(parameter.grad)
+                        left.measured = self._measured(parameter, parameter.grad)
                     if id(tensor) in written:
                         left.line = counter.origin.line()
         return touched

@@ -250,6 +250,7 @@ def _size(place: PlaceDifference) -> str:
     if place.kind is PlaceKind.GRADIENT and "" in place.dtypes:
         return f"only the optimizer of the {'first' if place.dtypes[0] else 'second'} is given a gradient there"
     stretch = f", most at `{place.stretch}`" if place.stretch else ""
+    stretch += f", {_position(place)}" if place.position is not None else ""
     if not math.isfinite(place.relative):
         return "one has elements that are not finite, and the other has not"
     if place.ratio is None and place.is_whole:
@@ -298,6 +299,10 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
             f"{plural(len(comparison.flips), 'call')} of the second decided otherwise within rounding, first in"
             f" {_flipped(comparison.flips[0])}. A run of the first that decides as the second does was compared."
         )
+    if comparison.names:
+        one, other = next(iter(comparison.names.items()))
+        more = f", and {len(comparison.names) - 1:,} more are named otherwise" if len(comparison.names) > 1 else ""
+        yield said.Paragraph(f"Paired by parameters: `{one}` is `{other}` in the second configuration{more}.")
     yield from _not_compared(comparison, reader)
     yield said.quiet(_yardstick(comparison))
 
@@ -306,7 +311,7 @@ def _places(title: str, listed: Sequence[PlaceDifference], reader: Reader) -> It
     has_processes = any(place.process for place in listed)
     process = ["Process"] if has_processes else []
     figures = ("Ratio", "Relative")
-    heads = columns("Place", "Kind", *process, "Step", "Line", *figures, "Most at", figures=figures)
+    heads = columns("Place", "Kind", *process, "Step", "Line", *figures, "Where", figures=figures)
     rows = tuple(_row(place, has_processes=has_processes) for place in listed[: reader.rows])
     yield said.Heading(title)
     yield said.Table(heads, rows, noun="place", left_out=max(0, len(listed) - reader.rows))
@@ -331,8 +336,12 @@ def _row(place: PlaceDifference, *, has_processes: bool) -> tuple[Words, ...]:
         if place.is_whole
         else "not finite",
         _part(place),
-        said.Code(place.stretch) if place.stretch else "",
+        said.Code(place.stretch) if place.stretch and place.position is None else _position(place),
     )
+
+
+def _position(place: PlaceDifference) -> str:
+    return "" if place.position is None else f"from position {place.position:,} on"
 
 
 def _call_in_words(call: CallDifference) -> str:

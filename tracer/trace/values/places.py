@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -77,6 +78,41 @@ def leads_with_class(names: Sequence[PlaceName]) -> bool:
 def module_of(name: PlaceName, *, leads_with_class: bool) -> str:
     """The module of a place as two configurations call it: without a leading class, or what ``fully_shard`` adds."""
     return name.module.partition(".")[2] if leads_with_class else name.module.removeprefix("FSDP")
+
+
+#: What a run calls its modules and parameters as another one does: several are parts that one of them holds together.
+Names = dict[str, tuple[str, ...]]
+
+
+def spelled(names: Names, path: str) -> tuple[str, ...]:
+    """What a module is called: as ``names`` has it, or in what is around it."""
+    if path in names or not path:
+        return names.get(path, (path,))
+    around, _, own = path.rpartition(".")
+    return (f"{spelled(names, around)[0]}.{own}".lstrip("."),)
+
+
+class Layout(NamedTuple):
+    """How parts lie in a matrix or vector that holds them together."""
+
+    dimension: int
+    """The dimension in which they follow one another."""
+    lengths: tuple[int, ...]
+    is_turned: bool = False
+    """Whether each part is the transpose of what stands there."""
+    groups: int = 1
+    """How often they follow one another, a piece of each at a time: the heads of attention."""
+    order: tuple[int, ...] = ()
+
+
+def layouts(whole: tuple[int, ...], parts: Sequence[tuple[int, ...]]) -> Iterator[Layout]:
+    """How parts of these shapes can lie in one of the shape ``whole``, by sizes alone."""
+    for dimension, is_turned in product(range(len(whole)), (False, True)[: len(whole)]):
+        shapes = [part[::-1] if is_turned else part for part in parts]
+        lengths = tuple(shape[dimension] for shape in shapes if len(shape) == len(whole) <= 2)
+        others = {shape[:dimension] + shape[dimension + 1 :] for shape in (*shapes, whole)}
+        if len(lengths) == len(parts) and sum(lengths) == whole[dimension] and len(others) == 1:
+            yield Layout(dimension, lengths, is_turned, order=tuple(range(len(parts))))
 
 
 class Form(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
