@@ -7,9 +7,9 @@ parameters inside it. Where two candidates fit alike, none is taken.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from tracer.divergence.joined_ranks import half_unit
@@ -84,10 +84,6 @@ class _Side:
         self.left = dict.fromkeys(self.parameters)
         """Those that are in no group yet."""
 
-        self.of_module: dict[str, list[_Key]] = defaultdict(list)
-        for key in self.parameters:
-            self.of_module[key[0]].append(key)
-
     def shapes(self, keys: Iterable[_Key]) -> list[tuple[int, ...]]:
         return [self.parameters[key].form.shape for key in keys]
 
@@ -125,9 +121,12 @@ def _parameters_of(sides: tuple[_Side, _Side]) -> list[_Group]:
         add((one,), (other,))
     count = -1
     while count != (count := len(groups)):
-        for group in tuple(groups):
-            for names in _left_in_modules(sides, group):
-                add(*(tuple((key[0], name) for key in keys) for name, keys in zip(names, group, strict=True)))
+        left = defaultdict[str, list[str]](list)
+        for module, name in sides[0].left:
+            left[module].append(name)
+        for group in tuple(groups):  # what has one name in modules of which some parameter is known
+            for name in left[group[0][0][0]]:
+                add(*(tuple((module, name) for module, _ in keys) for keys in group))
         for ones, others in tuple(_fused(sides)):
             add(ones, others)
         for kind in kinds:
@@ -171,37 +170,19 @@ def _alike(
     return pairs
 
 
-def _left_in_modules(sides: tuple[_Side, _Side], group: _Group) -> list[tuple[str, str]]:
-    """What is left in two modules of which some parameter is known: what has one name, or alone has its shape."""
-    modules = group[0][0][0], group[1][0][0]
-    left = [[key for key in side.of_module[own] if key in side.left] for side, own in zip(sides, modules, strict=True)]
-    names = [(key[1], key[1]) for key in left[0]]
-    for shape in {*sides[0].shapes(left[0])}:
-        alone = [
-            [key[1] for key in keys if side.shapes([key]) == [shape]] for side, keys in zip(sides, left, strict=True)
-        ]
-        names += [(alone[0][0], alone[1][0])] if len(alone[0]) == len(alone[1]) == 1 else []
-    return names
-
-
 def _fused(sides: tuple[_Side, _Side]) -> Iterator[_Group]:
     """Matrices that hold several of the other side, which follow one another there."""
     for own, other in (sides, sides[::-1]):
         for whole in own.left:
-            shape = own.parameters[whole].form.shape
-            among = [key for key in other.left if len(other.parameters[key].form.shape) == len(shape) == 2]
-            among = [key for key in among if {*other.parameters[key].form.shape} & {*shape}]
-            windows = [
-                tuple(among[begin : begin + count])
-                for count in range(2, _MOST_PARTS + 1)
-                for begin in range(len(among) - count + 1)
-            ]
-            fitting = [
-                parts
-                for parts in windows
-                if any(layouts(shape, other.shapes(parts)))
-                and own.parameters[whole].holds_what(*(other.parameters[key] for key in parts))
-            ]
+            size = own.parameters[whole].form.shape
+            among = [key for key in other.left if len(other.parameters[key].form.shape) == len(size) == 2]
+            among = [key for key in among if {*other.parameters[key].form.shape} & {*size}]
+            fitting = []
+            for begin, count in product(range(len(among)), range(2, _MOST_PARTS + 1)):
+                parts = tuple(among[begin : begin + count])
+                values = [other.parameters[key] for key in parts]
+                fits = len(parts) == count and any(layouts(size, other.shapes(parts)))
+                fitting += [parts] if fits and own.parameters[whole].holds_what(*values) else []
             if len(fitting) == 1:
                 yield ((whole,), fitting[0]) if own is sides[0] else (fitting[0], (whole,))
 
@@ -227,13 +208,8 @@ def _modules_of(sides: tuple[_Side, _Side], parameters: Sequence[_Group]) -> lis
             if module not in pairs:
                 modules[frozenset(found[module])].append(module)
     for held, ones in of_set[0].items():
-        others = of_set[1][held]
-        fits = {one: [other for other in others if _return_alike(sides, one, other)] for one in ones}
-        often = Counter(other for fit in fits.values() for other in fit)
-        if len(ones) == len(others) and all(other in fits[one] for one, other in zip(ones, others, strict=True)):
+        if len(ones) == len(others := of_set[1][held]):
             pairs.update(zip(ones, others, strict=True))
-        else:
-            pairs.update((one, fit[0]) for one, fit in fits.items() if len(fit) == 1 == often[fit[0]])
     taken = {*pairs}, {*pairs.values()}
     groups: list[_Group] = [(((one, ""),), ((other, ""),)) for one, other in pairs.items()]
     for group in parameters:
@@ -245,11 +221,6 @@ def _modules_of(sides: tuple[_Side, _Side], parameters: Sequence[_Group]) -> lis
             for own, known in zip(owners, taken, strict=True):
                 known.update(one[0] for one in own)
     return groups
-
-
-def _return_alike(sides: tuple[_Side, _Side], one: str, other: str) -> bool:
-    widths = sides[0].widths.get(one, set()), sides[1].widths.get(other, set())
-    return bool(widths[0] & widths[1]) or not (widths[0] or widths[1])
 
 
 def _names(sides: tuple[_Side, _Side], modules: Sequence[_Group], parameters: Sequence[_Group]) -> Renamed:
@@ -280,12 +251,12 @@ def _names(sides: tuple[_Side, _Side], modules: Sequence[_Group], parameters: Se
         inside = tuple(_joined(names[0], key[1]) for names, key in zip(around, others, strict=True))
         own = inside if len(others) > 1 else tuple(map(first.full, ones))
         if len(others) > 1:
-            is_told = first.paths[ones[0][0]] not in of_first
             of_first[first.full(ones[0])] = own
-        elif is_told := own != inside:
+        elif own == inside:
+            continue
+        else:
             of_second[second.full(others[0])] = own
-            is_told = len(ones) == 1 or len(around[0]) == 1
-        for at, name in enumerate(own if is_told else ()):
+        for at, name in enumerate(own):
             told[name.partition(".")[2] if first.leads else name] = _joined(*others[at % len(others)])
     return Renamed(of_first, of_second, told)
 

@@ -73,6 +73,7 @@ class BatchRows:
             key = self._key(places.names[name], step, is_here=False)
             self._occurrences.setdefault((key, called[step] - 1), []).append(occurrence)
             self._entries.setdefault((*key[:2], key[3:], *places.forms[form].shape[-1:]), set()).add(key[2])
+        self._keys = {key for key, _ in self._occurrences}
         self._call = (-1, -1)
         self._shape: tuple[int, ...] = ()
         self._joined: list[Joined] | None = None
@@ -96,8 +97,8 @@ class BatchRows:
             return as_it_is
         key = self._key(place, step)
         entries = self._entries.get((*key[:2], key[3:], *part.shape[-1:]), ())
-        if len(entries) == 1:  # the other implementation may return it alone, or as ``logits`` beside others
-            key = (*key[:2], *entries, *key[3:])
+        if key not in self._keys and len(entries) == 1:  # returned alone here, and there as ``logits`` beside others
+            key = (*key[:2], next(iter(entries)), *key[3:])
         count = self._counts[key]
         self._counts[key] += 1
         sequences, length = self._shape
