@@ -62,7 +62,7 @@ def test_a_fault_is_named_in_every_format(tracer: Command, script: str, tmp_path
         *("schema", "verdict", "places", "differing", "largest", "first", "call", "significant", "following"),
         *("is_given", "split_steps", "row_steps", "not_finite", "only", "only_count", "unjudged", "steps"),
         *("compared", "rows", "partial", "processes", "yardstick", "factor", "scaled", "undone"),
-        *("draws", "unrepeated", "flips", "unequal"),
+        *("draws", "unrepeated", "flips", "unequal", "names"),
     }
     contract = ("place", "kind", "module", "location", "step", "phase", "ratio", "relative", "stretch")
     assert set(contract) <= set(document["first"])
