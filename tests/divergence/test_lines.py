@@ -520,6 +520,16 @@ def test_a_number_drawn_inside_a_statement_is_held_where_something_takes_it(
     assert (root.location, root.kind, root.held_at) == ("program.py:5", LineKind.DRAW, f"program.py:{held}")
 
 
+def test_a_number_that_seeds_another_generator_is_held_where_something_takes_it(tmp_path: Path) -> None:
+    source = (
+        "import random, torch\nCALLS = []\ndef draw():\n    return random.random()\nseed = str(draw())\n"
+        "torch.manual_seed(int(seed[2:8]))\nx = torch.rand(2)\nCALLS.append(x)\n"
+    )
+    runs = [{"": traced(tmp_path, source, name=name)} for name in "ab"]
+    found = compared_lines(*runs, calls=[0]).sources[0]
+    assert (found.kind, found.held_at.rpartition(":")[2]) == (LineKind.DRAW, "5")
+
+
 @pytest.mark.parametrize("patterns", [("0010110100", "0110000111"), ("1111100000", "0000011111")])
 def test_rounds_of_a_loop_are_held_against_each_other_whichever_way_they_went(
     tmp_path: Path, patterns: tuple[str, str]

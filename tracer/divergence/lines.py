@@ -639,7 +639,8 @@ class _Comparison:
                     self._differ(frame, [name], self._of_others(frame, name))
                     unequal.remove(name)
         if unequal:
-            self.gave |= drawn if unequal != [RETURNED] else _NOTHING
+            here = {root for root in drawn if (root.file, root.line) == (frame.code.file, line)}
+            self.gave |= here if unequal != [RETURNED] else _NOTHING
             static = {name: origins for name in unequal if (origins := self._static(frame, name))}
             rest = [name for name in unequal if name not in static]
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
