@@ -199,7 +199,7 @@ FindingGroup = list[Finding]
 """Findings that one change closes."""
 
 
-class _Plan:
+class _ByStep:
     def __init__(self, judgement: Judgement) -> None:
         self.findings = judgement.findings
         self.target = judgement.target
@@ -232,7 +232,7 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
     Those that close a finding at a call that was seen to vary come first, behind what they need; ``varied_at`` has op,
     phase and location of these calls.
     """
-    plan = _Plan(judgement)
+    plan = _ByStep(judgement)
     drafts = _each_closing([draft for write in _WRITERS for draft in write(plan)])
 
     def seen(draft: Draft) -> int:
@@ -271,7 +271,7 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
     )
 
 
-def _make_settings(plan: _Plan) -> Iterator[Draft]:
+def _make_settings(plan: _ByStep) -> Iterator[Draft]:
     """One change for each setting that is planned, and for what its line closes."""
     steps = {name: STEP_OF_SETTING.get(name, PlanStep.SETTING) for name in plan.planned}
     moved = {name for finding in filter(is_settled, plan.by_step[PlanStep.LATE]) for name in finding.sets}
@@ -288,14 +288,14 @@ def _make_settings(plan: _Plan) -> Iterator[Draft]:
             yield _setting(name, plan, closed)
 
 
-def _closed_by_settings(plan: _Plan) -> Iterator[Finding]:
+def _closed_by_settings(plan: _ByStep) -> Iterator[Finding]:
     """Findings that settings close, but for those that a line to move closes."""
     for finding in plan.findings:
         if is_settled(finding) and finding.about not in (About.LATE, About.CHANGED):
             yield finding
 
 
-def _setting(name: str, plan: _Plan, closed: FindingGroup) -> Draft:
+def _setting(name: str, plan: _ByStep, closed: FindingGroup) -> Draft:
     value = plan.planned[name]
     saying = [finding for finding in plan.findings if finding.about is About.SETTING and finding.sets == {name: value}]
     setting = declared(name)
@@ -319,20 +319,20 @@ def _is_variable(name: str) -> bool:
     return len(parts) < 2 or not all(map(str.isidentifier, parts))
 
 
-def _load_data(plan: _Plan) -> Iterator[Draft]:
+def _load_data(plan: _ByStep) -> Iterator[Draft]:
     for group in _by_line(plan.by_step[PlanStep.LOADING]):
         first = group[0]
         sets = {name: value for name, value in first.sets.items() if name in plan.planned and is_settled(first)}
         yield Draft(first.subject, place_of(first), group, first.remedy, first.code, sets)
 
 
-def _evaluate(plan: _Plan) -> Iterator[Draft]:
+def _evaluate(plan: _ByStep) -> Iterator[Draft]:
     if group := plan.by_step[PlanStep.EVALUATION]:
         title = "Call `model.eval()` before the inference, if it is one: no seed makes two calls in one run agree"
         yield Draft(title, place_of(group[0]), group, code="model.eval()")
 
 
-def _seed(plan: _Plan) -> Iterator[Draft]:
+def _seed(plan: _ByStep) -> Iterator[Draft]:
     seeding, loading = plan.by_step[PlanStep.SEED], set(map(id, plan.by_step[PlanStep.LOADING]))
     asked = {name for finding in _closed_by_settings(plan) if id(finding) not in loading for name in finding.sets}
     if seeds := {name: seed for name, seed in _SEEDS.items() if name in plan.planned and name in asked}:
@@ -353,7 +353,7 @@ def _seed(plan: _Plan) -> Iterator[Draft]:
         yield Draft(title, where, group, first.remedy, first.code, needs=first.needs)
 
 
-def _move_lines(plan: _Plan) -> Iterator[Draft]:
+def _move_lines(plan: _ByStep) -> Iterator[Draft]:
     late = plan.by_step[PlanStep.LATE]
     of_blocks = [finding for finding in late if finding.about is About.CALL]
     lines = _by_line(finding for finding in late if finding.about is not About.CALL)
@@ -375,7 +375,7 @@ def _move_lines(plan: _Plan) -> Iterator[Draft]:
         yield Draft(f"{what}: {first.subject}", where, group, first.remedy, first.code, sets)
 
 
-def _set_earlier(plan: _Plan, group: FindingGroup) -> Draft:
+def _set_earlier(plan: _ByStep, group: FindingGroup) -> Draft:
     first = group[0]
     keys = dict.fromkeys(key.removeprefix(FORWARD) for key in first.settings)
     made = [setting for setting in map(declared, keys) if setting is not None]
@@ -391,7 +391,7 @@ def _sets_for(changed: Finding, call: Finding) -> bool:
     return any(name == changed.name and f" to {value}" in changed.subject for name, value in made)
 
 
-def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:
+def _replace_what_raises(plan: _ByStep) -> Iterator[Draft]:
     for group in _by_site(plan.by_step[PlanStep.RAISES]):
         first = group[0]
         in_mode = first.verdict is not Verdict.RAISES
@@ -407,7 +407,7 @@ def _taken_out(finding: Finding, verb: str = "Replace") -> str:
     return f"Avoid {subject} in {finding.library}" if finding.library else f"{verb} {subject}"
 
 
-def _write_memory(plan: _Plan) -> Iterator[Draft]:
+def _write_memory(plan: _ByStep) -> Iterator[Draft]:
     for group in _by_site(plan.by_step[PlanStep.MEMORY]):
         first = group[0]
         what = "Give the write memory of its own"
@@ -418,7 +418,7 @@ def _write_memory(plan: _Plan) -> Iterator[Draft]:
         yield Draft(title, place_of(first), group, first.remedy, first.code, needs=first.needs)
 
 
-def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
+def _change_what_stays(plan: _ByStep) -> Iterator[Draft]:
     staying = plan.by_step[PlanStep.NOT_FIXED]
     of_shell = [finding for finding in staying if finding.code.startswith(_EXPORT)]
     for group in _groups(of_shell, lambda finding: finding.code):
@@ -436,7 +436,7 @@ def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
         yield Draft(title, place_of(first), group, first.remedy, first.code, needs=first.needs)
 
 
-def _find_out(plan: _Plan) -> Iterator[Draft]:
+def _find_out(plan: _ByStep) -> Iterator[Draft]:
     def key(finding: Finding) -> tuple[UnknownReason | None, str]:
         return finding.reason, "" if finding.about is About.CALL else finding.reason_detail
 
@@ -479,7 +479,7 @@ def _is_of_shell(draft: Draft) -> bool:
 
 
 #: The functions that write each step's changes, in the order of the plan.
-_WRITERS: tuple[Callable[[_Plan], Iterator[Draft]], ...] = (
+_WRITERS: tuple[Callable[[_ByStep], Iterator[Draft]], ...] = (
     _make_settings,
     _load_data,
     _evaluate,
@@ -507,7 +507,7 @@ def _subject(finding: Finding) -> str:
 _INDUCTOR = "torch._inductor."
 
 
-def _needs(drafts: Sequence[Draft], plan: _Plan) -> Iterator[tuple[Need, ...]]:
+def _needs(drafts: Sequence[Draft], plan: _ByStep) -> Iterator[tuple[Need, ...]]:
     """For each change, in the order of the plan, what it needs; numbers begin at 1."""
     makers = {name: number for number, draft in enumerate(drafts, 1) for name in draft.sets}
     refused = tuple(number for number, draft in enumerate(drafts, 1) if draft.raises_in_mode)

@@ -26,7 +26,7 @@ def _spelled(option: str) -> str:
 _ROWS = "--rows"
 
 
-class _Run(click.Command):
+class _RunCommand(click.Command):
     """A command whose option ``--rows`` takes the next word only if that is a number."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -145,7 +145,7 @@ file of its own, trace.rank0.json and so on. With --values or --magnitudes a
 file stands beside it, trace.values, for tracer diff. The exit code is the script's."""
 
 
-@click.command("run", cls=_Run, context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
+@click.command("run", cls=_RunCommand, context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
 @option(
     "-o --output",
     "FILE",

@@ -245,7 +245,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _OWN_COLUMNS = ("device", "dtype")
 
 
-class _Call(NamedTuple):
+class _CallRow(NamedTuple):
     """A recorded group with what was ruled on it, and the torch that it was judged for."""
 
     judged: JudgedCall
@@ -259,7 +259,7 @@ class _Call(NamedTuple):
 
 
 #: A row a group of recorded calls, deterministic ones too.
-CALLS: tuple[CellColumn[_Call], ...] = (
+CALLS: tuple[CellColumn[_CallRow], ...] = (
     CellColumn(name="backend", cell=lambda row: row.judged.ruling.backend.value),  # whose table judged it
     CellColumn(name="torch", cell=lambda row: row.torch),
     CellColumn(name="op", cell=lambda row: row.judged.group.op),
@@ -297,7 +297,7 @@ def _cells(report: Report, table: str) -> list[tuple[Cell, ...]]:
     readers = [column.cell for column in table_columns(table)]
     entries: Iterator[Any] = (Judged(finding, report.judgement) for finding in report.findings)
     if table != FINDINGS:
-        entries = (_Call(call, report.target.torch) for call in report.calls)
+        entries = (_CallRow(call, report.target.torch) for call in report.calls)
     return [tuple([read(entry) for read in readers]) for entry in entries]
 
 
