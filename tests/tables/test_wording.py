@@ -50,7 +50,7 @@ KEYS = {
     About.MEMORY: set(),
     About.OVERLAP: {"overlap"},
     About.LOADER: {"origin", *(key for key in PROCESS_FACTS if key.startswith("loader."))},
-    About.COMPILED: {"value", "compiled"},
+    About.COMPILED: {"value"},
 }
 
 

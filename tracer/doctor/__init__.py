@@ -188,8 +188,8 @@ def _check(
 
 
 def _decided(row: SettingRow, version: str, settings: Mapping[str, FactValue], word: str) -> CaseOutcome:
-    """Return the row's outcome for a value, all code being taken as compiled."""
-    return BoundRule(row, version, settings).decide({"value": word, "compiled": "ran"})
+    """Return the row's outcome for a value."""
+    return BoundRule(row, version, settings).decide({"value": word})
 
 
 def _wanted(row: SettingRow, version: str, settings: _Settings) -> str:

@@ -110,12 +110,7 @@ _DERIVED = (
     _process("overlap", (*(kind.value for kind in Overlap), "entries_perhaps"), "What the memory overlaps with."),
     _process("loader.workers", BOOL, "Does the loader have workers?"),
     _process("loader.shuffles", BOOL, "Does it shuffle?"),
-    _process("loader.generator", BOOL, "Does it have a generator?"),
     _process("loader.in_order", BOOL, "Does it return batches in order?"),
-    _process("loader.persistent", BOOL, "Are its workers persistent?"),
-    _process("loader.start_method", ("none", "fork", "spawn", "forkserver"), "The start method of its workers."),
-    _process("loader.epoch_set", ("set", "never", "other"), "Was the sampler's epoch set? other: no such sampler."),
-    _process("compiled", ("ran", "would"), "Did Inductor compile here, or would it have without the recorder?"),
 )
 #: The modules that declare facts that are read, each in its ``FACTS``.
 _SUBJECTS = (flags, indexing, sizes, kernels)

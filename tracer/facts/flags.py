@@ -268,7 +268,6 @@ def _is_sparse(value: Any) -> bool:
 
 FACTS = (
     _fact("accumulate", "Is added to what stands there?"),
-    _fact("sparse", "Is the gradient sparse?"),
     _fact("largest", "Are the largest chosen?"),
     _fact("sorted", "Is the result sorted?"),
     _fact("align_corners", "Are corners aligned?"),
@@ -304,7 +303,6 @@ FACTS = (
     ),
     asked_fact("given.attn_mask", _is_given("attn_mask"), "Was an attention mask given?"),
     asked_fact("given.weights", _is_given("weights"), "Were weights given?"),
-    asked_fact("given.generator", _is_given("generator"), "Was a generator given?"),
     marked(
         "call.fits_cudnn",
         _fits_cudnns_ctc,

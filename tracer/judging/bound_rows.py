@@ -348,7 +348,7 @@ class ReadSetting(NamedTuple):
 
 def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
     """Findings about settings that affect a recorded call, and notes on those that make machines differ."""
-    compiled = compiled_how(rows.scene.trace)
+    compiled = compiles_by_inductor(rows.scene.trace)
     for row in rows.about(About.SETTING):
         if row.category == _COMPILED and not compiled:
             continue
@@ -375,17 +375,15 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
             )
 
 
-def compiled_how(trace: Trace) -> frozenset[str]:
-    """Return ``ran`` if Inductor compiled here, and ``would`` if it would have without an active dispatch mode."""
+def compiles_by_inductor(trace: Trace) -> bool:
+    """Return whether Inductor compiled here, or would have without an active dispatch mode."""
     kinds = {spot.kind for spot in trace.blind_spots}
     first_uses = {event.name for event in trace.events if event.kind is EventKind.FIRST_USE}
     # Code compiled before recording may be Inductor's; if recording began with the process, it is another backend's.
     compilers = {region.backend or "inductor" for region in trace.regions}
     is_others = bool(compilers) and "inductor" not in compilers
     may_be = BlindSpotKind.COMPILED in kinds and not trace.watched_from_start and not is_others
-    ran = Subsystem.INDUCTOR.value in first_uses or may_be
-    would = BlindSpotKind.COMPILE_FELL_BACK in kinds
-    return frozenset(word for word, holds in (("ran", ran), ("would", would and not ran)) if holds)
+    return Subsystem.INDUCTOR.value in first_uses or may_be or BlindSpotKind.COMPILE_FELL_BACK in kinds
 
 
 def read_setting(row: SettingRow, environment: Environment) -> ReadSetting | None:

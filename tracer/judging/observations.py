@@ -17,7 +17,7 @@ from tracer.judging.bound_rows import (
     BoundRows,
     ReadSetting,
     TraceUnderTarget,
-    compiled_how,
+    compiles_by_inductor,
     is_worth_a_note,
     read_setting,
     subject_of,
@@ -214,15 +214,10 @@ def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = 
     if of_workers and loader.workers_origin is not None:
         origin, is_given = loader.workers_origin, loader.workers_have_generator
     origin = origin if is_given else scene.origin(origin, "seed.torch")
-    epoch = {True: "set", False: "never", None: "other"}[loader.epoch_set]
     return {
         "loader.workers": loader.workers > 0,
         "loader.shuffles": loader.shuffles,
-        "loader.generator": loader.has_generator,
         "loader.in_order": loader.in_order or loader.workers < 2,  # one worker keeps the order
-        "loader.persistent": loader.persistent_workers,
-        "loader.start_method": loader.start_method or "none",
-        "loader.epoch_set": epoch,
         "origin": origin.value,
     }
 
@@ -291,21 +286,18 @@ def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
     scene = rows.scene
     ran = [region for region in scene.trace.regions if region.backend in _INDUCTORS and region.executions]
     hides_calls = not scene.trace.regions or any(region.inside in _WITHOUT_OPS for region in ran)
-    for how in sorted(compiled_how(scene.trace)):
-        for row in rows.about(About.COMPILED):
-            for under in _compiled_under(row, scene):
-                facts: dict[str, Value] = {"compiled": how}
-                subject, ops = row.name, rows.ops_for(row, under.regions)
-                if ops is None and hides_calls and rows.may_run_on(row.backends):
-                    ops = {}
-                if under.read is not None:
-                    facts["value"], subject = under.read.word, subject_of(row, under.read)
-                    if row.differs is Differs.MACHINES and ops is not None and is_worth_a_note(row, under.read):
-                        yield rows.note(row, subject=subject, ops=ops)
-                if ops is not None and row.differs is Differs.RUNS:
-                    yield from rows.finding(
-                        row, facts, subject=subject, name=row.name, ops=ops, settings=under.settings
-                    )
+    for row in rows.about(About.COMPILED) if compiles_by_inductor(scene.trace) else ():
+        for under in _compiled_under(row, scene):
+            facts: dict[str, Value] = {}
+            subject, ops = row.name, rows.ops_for(row, under.regions)
+            if ops is None and hides_calls and rows.may_run_on(row.backends):
+                ops = {}
+            if under.read is not None:
+                facts["value"], subject = under.read.word, subject_of(row, under.read)
+                if row.differs is Differs.MACHINES and ops is not None and is_worth_a_note(row, under.read):
+                    yield rows.note(row, subject=subject, ops=ops)
+            if ops is not None and row.differs is Differs.RUNS:
+                yield from rows.finding(row, facts, subject=subject, name=row.name, ops=ops, settings=under.settings)
 
 
 def _compiled_under(row: SettingRow, scene: TraceUnderTarget) -> Iterator[_CompiledUnder]:

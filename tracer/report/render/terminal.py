@@ -67,9 +67,9 @@ def indented(text: str | RenderableType, columns: int = 2, *, style: str = "") -
     return _Hanging("", part, columns) if isinstance(part, Text) else Padding(part, (0, 0, 0, columns))
 
 
-def hanging(mark: str, text: str | Text, columns: int = 2, *, style: str = "") -> RenderableType:
+def hanging(mark: str, text: str | Text, columns: int) -> RenderableType:
     """``mark`` and a paragraph, whose further lines begin below its first word."""
-    return _Hanging(f"{mark} ", Prose(text, style=style) if isinstance(text, str) else text, columns)
+    return _Hanging(f"{mark} ", Prose(text) if isinstance(text, str) else text, columns)
 
 
 class _Hanging:
