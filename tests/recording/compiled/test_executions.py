@@ -41,5 +41,5 @@ def test_a_region_that_replaced_no_other_was_not_compiled_again_after_one_from_b
         CompiledCode(None, Direction.FORWARD, "0/0"),
     ]
     runs = [RegionRun(code, OUTSIDE, in_engine=False, in_optimizer=False) for code in codes]
-    regions = RegionList(Sites(()), dict).regions(CompileLog(EventLog(Sites(()))), runs, lambda run: 1)
+    regions = RegionList(Sites(()), dict).regions(CompileLog(EventLog(Sites(()))), runs)
     assert [(region.id, region.recompiles) for region in regions] == [("earlier forward", ""), ("0/0 forward", "")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -108,7 +107,7 @@ def test_kernels_that_torch_calls_for_a_region_are_not_counted_beside_its_ops(co
 def test_an_addition_at_indices_names_its_line_and_a_kernel_that_adds_atomically(compiled: Ran) -> None:
     (group,) = (one for one in groups(compiled, "aten.index_put.") if one.phase is Phase.FORWARD)
     assert line_of(group) == compiled.lines["adds"]
-    assert group.function == ("Net.forward" if sys.version_info >= (3, 11) else "forward")  # as an eager call says
+    assert group.function == "forward"
     assert (group.phase, group.facts["arg.accumulate"], group.facts["dtype"]) == (Phase.FORWARD, True, "float32")
     assert _atomic(compiled, group.region, group.kernels)
 

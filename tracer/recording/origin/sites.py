@@ -10,7 +10,6 @@ import linecache
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -162,37 +161,6 @@ def stacks_by_line(frame: FrameType) -> dict[int, GraphCall]:
     return by_line
 
 
-#: Longer files are not read again.
-_MOST_LINES = 50_000
-
-
-def qualified(path: str, line: int, function: str) -> str:
-    """The qualified name of a ``function`` that a stack kept as text names, as eager calls have it from their code
-    object: the file's text is compiled, and never run; ``function`` where it does not tell."""
-    return _functions_in(path).get((function, line), function)
-
-
-@cache
-def _functions_in(path: str) -> dict[tuple[str, int], str]:
-    if sys.version_info < (3, 11):
-        return {}  # code objects have no qualified name, and eager calls have the plain one too
-    lines = linecache.getlines(path)
-    if len(lines) > _MOST_LINES:
-        return {}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            whole = compile("".join(lines), path, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    return {
-        (code.co_name, line): code.co_qualname
-        for code in with_nested(whole)
-        for _, _, line in code.co_lines()
-        if line is not None
-    }
-
-
 def with_nested(code: CodeType) -> Iterator[CodeType]:
     """``code``, and that of the functions and classes defined in it."""
     yield code
@@ -308,8 +276,7 @@ class Sites:
 
     def of_stack(self, frame: Frame) -> Site:
         path = os.path.join(self.working_directory, frame.path)
-        name = qualified(path, frame.line, frame.function)
-        return Site(path, frame.line, name, self.kind_of(frame.path), self.working_directory)
+        return Site(path, frame.line, frame.function, self.kind_of(frame.path), self.working_directory)
 
     def outside_torch(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame outside torch, from ``frame`` outwards."""
@@ -359,10 +326,8 @@ class Sites:
                 site = lines.get(line) or next(iter(lines.values()))
             else:
                 self.on_line()
-                path, name = (
-                    os.path.join(self.working_directory, code.co_filename),
-                    getattr(code, "co_qualname", code.co_name),
-                )
+                path = os.path.join(self.working_directory, code.co_filename)
+                name = getattr(code, "co_qualname", code.co_name)
                 site = Site(path, line, name, self.kind_of(code.co_filename), self.working_directory)
             self._lines[key] = site
         return site
