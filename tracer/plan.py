@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from enum import IntEnum
@@ -193,6 +194,8 @@ class Draft(NamedTuple):
     sets: dict[str, FactValue] = {}  # noqa: RUF012 (never changed)
     needs: tuple[Prerequisite, ...] = ()
     raises_in_mode: bool = False
+    for_mode_alone: bool = False
+    """Whether it is needed under deterministic mode alone, which nothing asks for."""
 
 
 FindingGroup = list[Finding]
@@ -247,7 +250,8 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
         makes_workspace = CUBLAS_VARIABLE in draft.sets and MODE not in draft.sets
         before = (_is_certain(draft), _is_of_shell(draft), makes_workspace, draft.raises_in_mode, True)
         calls = [finding.may_be_host for finding in draft.findings if finding.about is About.CALL]
-        return not (seen(draft) or is_needed), bool(calls) and all(calls), before.index(True)
+        is_last = draft.for_mode_alone or (bool(calls) and all(calls))
+        return not (seen(draft) or is_needed), is_last, before.index(True)
 
     drafts.sort(key=order)
     codes = importing_once(draft.code.strip() for draft in drafts)
@@ -395,8 +399,10 @@ def _replace_what_raises(plan: _ByStep) -> Iterator[Draft]:
     for group in _by_site(plan.by_step[PlanStep.RAISES]):
         first = group[0]
         in_mode = first.verdict is not Verdict.RAISES
-        title = f"{_taken_out(first)}, which raises {'under deterministic mode' if in_mode else 'now'}"
-        yield Draft(title, place_of(first), group, first.remedy, needs=first.needs, raises_in_mode=in_mode)
+        unasked = in_mode and MODE not in plan.planned and all(finding.verdict in SAFE for finding in group)
+        when = f", which raises {'under deterministic mode' if in_mode else 'now'}"
+        title = f"{_taken_out(first)}{' only if you turn deterministic mode on, which refuses it' if unasked else when}"
+        yield Draft(title, place_of(first), group, first.remedy, "", {}, first.needs, in_mode, unasked)
 
 
 def _taken_out(finding: Finding, verb: str = "Replace") -> str:
@@ -453,13 +459,21 @@ def _find_out(plan: _ByStep) -> Iterator[Draft]:
 
 def _is_certain(draft: Draft) -> bool:
     """Return whether ``draft`` seeds what another state in every run draws from."""
-    return any(finding.cause is Cause.RNG and finding.verdict is Verdict.NONDETERMINISTIC for finding in draft.findings)
+    return any(finding.cause is Cause.RNG and finding.verdict in VARYING for finding in draft.findings)
 
 
 def _each_closing(drafts: Sequence[Draft]) -> list[Draft]:
-    """Merges each draft that closes nothing by itself into the draft that needs it."""
-    closing = [draft for draft in drafts if draft.findings]
-    for helper in (draft for draft in drafts if not draft.findings):
+    """Merges each draft that closes nothing by itself, or no call, into the draft that needs it."""
+
+    def asked(draft: Draft) -> bool:
+        others = (one for one in drafts if one is not draft and one.sets and not _is_of_shell(one))
+        calls = (finding for one in others for finding in one.findings if finding.about is About.CALL)
+        return bool(draft.sets) and any(draft.sets.keys() <= finding.sets.keys() for finding in calls)
+
+    closes = [any(finding.about is About.CALL for finding in draft.findings) for draft in drafts]
+    helps = [not draft.findings or (not own and asked(draft)) for own, draft in zip(closes, drafts, strict=True)]
+    closing = list(itertools.compress(drafts, map(operator.not_, helps)))
+    for helper in itertools.compress(drafts, helps):
         asks = [any(helper.sets.keys() & finding.sets.keys() for finding in d.findings) for d in closing]
         place = asks.index(True) if True in asks else next((n for n, d in enumerate(closing) if d.sets), None)
         if place is None or not closing[place].sets or _is_of_shell(helper) is not _is_of_shell(closing[place]):
@@ -469,7 +483,10 @@ def _each_closing(drafts: Sequence[Draft]) -> list[Draft]:
         lines = (helper.code, host.code) if CUBLAS_VARIABLE in helper.sets else (host.code, helper.code)
         title = f"{host.title}, and {helper.title[:1].lower()}{helper.title[1:]}"
         closing[place] = host._replace(
-            title=title, code="\n".join(importing_once(lines)), sets={**host.sets, **helper.sets}
+            title=title,
+            code="\n".join(importing_once(lines)),
+            sets={**host.sets, **helper.sets},
+            findings=[*host.findings, *helper.findings],
         )
     return closing
 

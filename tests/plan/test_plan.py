@@ -252,3 +252,24 @@ def test_a_seeded_generator_needs_nothing_unless_chance_set_its_state(origin: Se
     )
     left_to_chance = origin in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN)
     assert step_of(seeded, target()) is (PlanStep.SEED if left_to_chance else PlanStep.NOTHING)
+
+
+GOOD = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+def test_two_settings_that_calls_need_together_are_one_change() -> None:
+    both = {"cudnn_benchmark": False, "deterministic_mode": "on"}
+    conv = finding("cuda-convolution", op="aten.convolution.default", sets=both, planned=GOOD, count=70)
+    cudnn = process_finding("environment-cudnn-deterministic", sets={"deterministic_mode": "on"}, planned=GOOD)
+    bench = process_finding(sets={"cudnn_benchmark": False}, planned=GOOD)
+    (change,) = make_plan(judgement(conv, cudnn, bench, planned=both))
+    assert change.sets == both
+    assert (change.closes, change.calls) == (3, 70)
+
+
+def test_what_only_deterministic_mode_refuses_comes_last_where_nothing_asks_for_the_mode() -> None:
+    refused = raising(verdict="deterministic", count=9)
+    drawn = finding("cuda-op", op="mylib.op.default", verdict="nondeterministic", deterministic_mode="nondeterministic")
+    assert [change.rules for change in make_plan(judgement(refused, drawn))] == [("cuda-op",), ("cuda-put",)]
+    asked = make_plan(judgement(refused, finding(count=2)))
+    assert [change.rules for change in asked] == [("cuda-put",), ("cuda-index-add",)]

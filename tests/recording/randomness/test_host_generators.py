@@ -685,3 +685,14 @@ def in_every_round() -> None:
 )
 def test_a_seed_that_was_drawn_from_a_seeded_generator_is_one(step: Callable[[], None]) -> None:
     assert origin_of_torchs(step) is SeedOrigin.PROGRAM
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_the_global_generator_put_back_and_drawn_from_is_no_generator_of_its_own(legacy: bool) -> None:
+    def isolated() -> None:
+        state = np.random.get_state(legacy=legacy)
+        np.random.rand(3)
+        np.random.set_state(state)
+        np.random.rand()
+
+    assert made_by(isolated) == []

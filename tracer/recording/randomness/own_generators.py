@@ -142,6 +142,8 @@ class OwnGenerators:
 
     def is_given_a_state(self, call: WatchedCall) -> None:
         """A generator is given a state, which may be that of one without a seed: it is copied, or restored."""
+        if _is_global(call.first):
+            return
         state = hashed_state(call.first)
         source = self.having(state[0])
         self.begins_anew(call.first, call.before)
@@ -178,9 +180,8 @@ class OwnGenerators:
 
     def numpy_is_given_a_seed(self, call: WatchedCall) -> None:
         """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
-        hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
-        if call.first is getattr(hidden, "_bit_generator", None):
-            return  # the global one, which is watched by itself
+        if _is_global(call.first):
+            return
         seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
         self.is_seeded(GeneratorKind.NUMPY_OBJECTS, call.first, call.before, seed, _outside(call.frame))
 
@@ -202,6 +203,12 @@ def _outside(frame: FrameType | None) -> FrameType | None:
         if file != _RANDOM and not file.startswith(_OWN) and _NUMPY_RANDOM not in file:
             return caller
     return None
+
+
+def _is_global(generator: Any) -> bool:
+    """Whether it is NumPy's global one, which is watched by itself."""
+    hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
+    return generator is getattr(hidden, "_bit_generator", None)
 
 
 def hashed_state(generator: Any) -> _State:

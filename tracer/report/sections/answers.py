@@ -24,7 +24,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.plain import one_line
-from tracer.plan import PlanStep, is_mode_on, name_of, place_of, step_of
+from tracer.plan import PlanStep, is_mode_on, is_settled, name_of, place_of, step_of
 from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
@@ -400,7 +400,10 @@ def _mode_sentence(report: Report) -> str:
         parts.append(f"it stops the {_program(report)} with an error {at} changed as planned")
     elif raising:
         parts.append(f"it stops the {_program(report)} with an error because of {joined(of_the_process(raising))}")
-    if stays:
+    helped = [finding for finding in stays if is_call(finding) and MODE in finding.sets and is_settled(finding)]
+    if helped:
+        parts.append(f"for {_calls_and_things(helped)} it needs the plan's other settings too")
+    if stays := [finding for finding in stays if finding not in helped]:
         parts.append(f"it does nothing known for {_calls_and_things(stays)}")
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
