@@ -148,7 +148,7 @@ _KINDS = {
 def _own_generators(rows: BoundRows) -> Iterator[Finding]:
     """Generators of the program's own without a fixed seed. What was drawn from them is not recorded."""
     for made in rows.scene.trace.own_generators:
-        name = _KINDS[made.kind]
+        name = _KINDS.get(made.kind, f"generator {made.kind}")
         facts: dict[str, Value] = {
             "origin": SeedOrigin.MACHINE.value,
             "by.library": made.by_library,
