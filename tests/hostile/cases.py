@@ -256,7 +256,7 @@ CLOSED = {
         "choice",
         "torch",
     ),
-    *("deterministic_mode", "op", "device", "dtype", "before", "after", "recompiles", "why", "mode", "default_dtype"),
+    *("deterministic_mode", "op", "device", "dtype", "before", "after", "why", "default_dtype"),
     *("float32_matmul_precision", "torch"),
 }
 

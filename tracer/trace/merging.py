@@ -76,7 +76,6 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Join]] = {
         "graph": _if_equal,
         "code": _if_equal,
         "executions": operator.add,
-        "recompiles": _first,
         "tried": _first,
     },
     records.Tried: {
@@ -171,10 +170,7 @@ def _with_own_ids(traces: Sequence[Trace]) -> list[Trace]:
             calls = (
                 replace(call, region=ids.get(call.region, call.region)) if call.region else call for call in trace.calls
             )
-            regions = (
-                replace(region, id=ids[region.id], recompiles=ids.get(region.recompiles, region.recompiles))
-                for region in trace.regions
-            )
+            regions = (replace(region, id=ids[region.id]) for region in trace.regions)
             trace = replace(trace, calls=tuple(calls), regions=tuple(regions))
         renamed.append(trace)
     return renamed

@@ -563,12 +563,6 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     device: str = ""
     """The devices that its code was generated for, in the vocabulary's words, joined by commas."""
     direction: names.Direction = names.Direction.INFERENCE
-    mode: str = ""
-    """``torch.compile``'s ``mode``: ``reduce-overhead``, ``max-autotune``."""
-    dynamic: bool | None = None
-    """Whether it serves several sizes; ``None`` if unknown."""
-    fullgraph: bool | None = None
-    """``torch.compile``'s ``fullgraph``; ``None``: unknown."""
     options: dict[str, FactValue] = {}
     """Inductor's settings while it was compiled, by the names of the table of settings."""
     deterministic_mode: names.DeterministicMode | None = None
@@ -579,12 +573,7 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     by_compiled_autograd: bool = False
     """Whether compiled autograd made it of a whole backward pass."""
     executions: int = 0
-    """How often it ran while recording; for a CUDA graph, its replays. 0 if its ops are dispatched one by one, or it is
-    not seen."""
-    recompiles: str = ""
-    """``Region.id`` of the region of the same function that this one was compiled to replace."""
-    guard: str = ""
-    """The guard of that region that failed, in torch's words."""
+    """How often it ran while recording. 0 if its ops are dispatched one by one, or it is not seen."""
     inside: names.RegionInside = names.RegionInside.UNSEEN
     why: names.RegionGap | None = None
     """The reason why it was not seen whole; ``None`` if it was."""

@@ -9,14 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from tracer.names import Direction, RegionOrigin
-from tracer.recording.compiled.compilations import CompiledCode, CompileLog
-from tracer.recording.compiled.executions import Executions, RegionRun
-from tracer.recording.compiled.listing import RegionList
-from tracer.recording.events import EventLog
+from tracer.recording.compiled.executions import Executions
 from tracer.recording.memory_observers import StorageObservers
-from tracer.recording.origin.modules import OUTSIDE
-from tracer.recording.origin.sites import Sites
 
 
 @pytest.mark.parametrize("is_followed", [False, True])
@@ -33,13 +27,3 @@ def test_inputs_of_a_region_are_looked_at_only_while_memory_is_followed(
     inputs = [torch.zeros(1)]
     assert not executions.ran(object(), inputs)
     assert looked_at == ([inputs] if is_followed else [])
-
-
-def test_a_region_that_replaced_no_other_was_not_compiled_again_after_one_from_before_the_recording() -> None:
-    codes = [
-        CompiledCode(None, Direction.FORWARD, "", RegionOrigin.EARLIER),
-        CompiledCode(None, Direction.FORWARD, "0/0"),
-    ]
-    runs = [RegionRun(code, OUTSIDE, in_engine=False, in_optimizer=False) for code in codes]
-    regions = RegionList(Sites(()), dict).regions(CompileLog(EventLog(Sites(()))), runs)
-    assert [(region.id, region.recompiles) for region in regions] == [("earlier forward", ""), ("0/0 forward", "")]

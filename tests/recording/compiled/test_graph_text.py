@@ -41,7 +41,6 @@ def test_calls_bear_their_line_and_what_is_no_call_is_left_out() -> None:
     assert [node.place for node in graph.nodes] == [None, line, line, line]
     assert graph.nodes[2].args[0] == AnnotatedTensor("f32", (8, 16), (16, 1), "cpu", "full")
     assert graph.parts == {"getitem": "native"}
-    assert graph.has_unfixed_sizes
 
 
 def test_facts_are_read_as_those_of_an_eager_call_are() -> None:

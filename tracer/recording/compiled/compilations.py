@@ -6,7 +6,6 @@ cache too), and torch's structured trace, which has the graphs of cached code.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import sys
@@ -16,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from types import CodeType, FrameType, MappingProxyType
+from types import CodeType, FrameType
 from typing import Any
 
 import msgspec
@@ -64,9 +63,6 @@ class CapturedGraph:
         self.backend = backend
         self.steps = _steps_of(module, "call_")
         self.code: CodeType | None = None
-        self.fullgraph: bool | None = None
-        self.dynamic: bool | None = None
-        self.options: dict[str, FactValue] = {}
         self.graphs: dict[Direction, str] = {}
         """Texts from torch's structured trace, until the code that was compiled from them is loaded."""
         self.forwards: list[CompiledCode] = []
@@ -83,8 +79,6 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
     origin: RegionOrigin = RegionOrigin.UNKNOWN
     mode: DeterministicMode | None = None
     settings: dict[str, FactValue] = msgspec.field(default_factory=dict)
-    guard: tuple[str, str] = ("", "")
-    """The earlier compilation whose guard failed, and that guard."""
     text: str = ""
     """Its graph."""
     source: str = ""
@@ -149,7 +143,6 @@ class CompileLog(logging.Handler):
         self._programs: dict[str, CapturedGraph] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
         """By thread: the graphs being compiled, innermost last, each with the ``id`` of its module."""
-        self._guards: dict[str, tuple[str, str]] = {}
 
     def start(self) -> None:
         """Begin to observe the compiler, and to read torch's structured trace."""
@@ -185,22 +178,17 @@ class CompileLog(logging.Handler):
         compile_seams.load(*compile_seams.COMPILER_MODULES)
         _INDUCTOR.look_again()
         self.on_compiler()
-        self.graph_handed_over(call, compile_seams.INDUCTOR, config)
+        self.graph_handed_over(call, compile_seams.INDUCTOR)
 
     def entry_called(self, call: WatchedCall) -> None:
         """``compile_fx`` is called: by itself for each of its settings, and by the wrapper."""
         if call.frame.f_code is not _WRAPPER_CODE and call.frame.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
             self.compiles(call.frame, {})
 
-    def graph_handed_over(
-        self, call: WatchedCall, backend: str = "", config: Mapping[str, Any] = MappingProxyType({})
-    ) -> None:
+    def graph_handed_over(self, call: WatchedCall, backend: str = "") -> None:
         backend = backend or str(getattr(call.first, "compiler_name", "")) or "unnamed"
         program = CapturedGraph(compile_seams.compile_id(), backend, call.args[1])
-        program.code, program.fullgraph = compile_seams.compiled_function(call.frame)
-        dynamic = getattr(call.first, "dynamic", None)
-        program.dynamic = dynamic if isinstance(dynamic, bool) else None
-        program.options = {name: value for name, value in config.items() if isinstance(value, (bool, int, str))}
+        program.code = compile_seams.compiled_function(call.frame)
         self._programs[program.compile_id] = program
         if len(self._programs) > _MOST_PROGRAMS:
             self._programs.pop(next(iter(self._programs)))
@@ -284,16 +272,11 @@ class CompileLog(logging.Handler):
                 HOOKS.guarded(str(payload))
             elif name == "fx_graph_cache_hit" and (code := self._compiling) is not None:
                 code.origin = RegionOrigin.CACHE
-            elif name == "recompile_reasons":
-                reasons = json.loads(payload) if isinstance(payload, str) and payload.startswith("[") else payload
-                first = str(reasons[-1] if isinstance(reasons, list) and reasons else reasons)
-                older, _, guard = first.partition(": ")
-                self._guards[compile_seams.compile_id()] = (older.strip(), guard.partition("\n")[0].strip())
 
     def _new_code(self, direction: Direction, origin: RegionOrigin) -> CompiledCode:
         compile_id = compile_seams.compile_id()
-        context = (deterministic_mode(), compiler_settings(), self._guards.get(compile_id, ("", "")))
-        return CompiledCode(self._programs.get(compile_id), direction, compile_id, origin, *context)
+        program, mode = self._programs.get(compile_id), deterministic_mode()
+        return CompiledCode(program, direction, compile_id, origin, mode, compiler_settings())
 
     def _register(self, compiled: Any, code: CompiledCode) -> None:
         cls = compile_seams.compiled_graph_class()

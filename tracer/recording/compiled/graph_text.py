@@ -78,10 +78,6 @@ class Graph(NamedTuple):
     values: dict[str, AnnotatedTensor | None]
     """By name; ``None`` for those that have no annotation."""
 
-    @property
-    def has_unfixed_sizes(self) -> bool:
-        return any(value is not None and None in value.shape for value in self.values.values())
-
 
 def flat(arguments: Iterable[Any]) -> Iterator[Any]:
     for argument in arguments:

@@ -150,7 +150,7 @@ class RegionList:
         ran = sorted(runs, key=lambda run: run.order)
         log.look_at_choices()
         codes = list(dict.fromkeys([*(run.code for run in ran), *(code for code in log.codes if code.text)]))
-        regions = [self._region(code, [run for run in ran if run.code is code], codes) for code in codes]
+        regions = [self._region(code, [run for run in ran if run.code is code]) for code in codes]
         others = (p for p in log.programs if p.backend != compile_seams.INDUCTOR and not p.reached_inductor)
         regions += map(self._of_backend, others)
         return tuple(regions)
@@ -164,8 +164,6 @@ class RegionList:
             function=site.function,
             location=spell(site),
             backend=program.backend,
-            dynamic=program.dynamic,
-            fullgraph=program.fullgraph,
             origin=RegionOrigin.COMPILED,
             inside=RegionInside.DISPATCHED if is_dispatched else RegionInside.UNSEEN,
             why=None if is_dispatched else RegionGap.BACKEND,
@@ -181,7 +179,7 @@ class RegionList:
     def one_execution(self, run: RegionRun) -> tuple[Region, list[CallGroup], Graph | None]:
         """A region that is about to run, the calls of one execution, and its graph if that is known."""
         once = replace(run, count=1)
-        region = self._region(run.code, [once], [run.code])
+        region = self._region(run.code, [once])
         return region, [group for _, group in self.groups([once])], self._inside(run.code).graph
 
     def groups(self, runs: Iterable[RegionRun]) -> Iterator[tuple[int, CallGroup]]:
@@ -279,13 +277,11 @@ class RegionList:
 
     # --- regions ---
 
-    def _region(self, code: CompiledCode, runs: list[RegionRun], codes: list[CompiledCode]) -> Region:
+    def _region(self, code: CompiledCode, runs: list[RegionRun]) -> Region:
         inside = self._inside(code)
         program = code.program
         site = self._function_site(program)
         inside_known, why = _extent_of(code, inside)
-        older, guard = code.guard
-        recompiled = (other for other in codes if other.compile_id == older and other.direction is code.direction)
         return Region(
             id=self.name_of(code),
             function=site.function,
@@ -294,17 +290,12 @@ class RegionList:
             backend=compile_seams.INDUCTOR,
             device=",".join(facts.device_word(device) for device in code.devices),
             direction=code.direction,
-            mode=_mode_of(code),
-            dynamic=inside.graph.has_unfixed_sizes if inside.graph is not None else None,
-            fullgraph=program.fullgraph if program is not None else None,
             options=code.settings,
             deterministic_mode=code.mode,
             origin=code.origin,
             uses_cuda_graphs=code.uses_cuda_graphs,
             by_compiled_autograd=code.by_compiled_autograd,
             executions=sum(run.count for run in runs),
-            recompiles=next((self.name_of(other) for other in recompiled if older), older),
-            guard=guard,
             inside=inside_known,
             why=why if runs or why is not None else RegionGap.NEVER_RAN,
             ops=len(inside.nodes),
@@ -378,12 +369,3 @@ def _extent_of(code: CompiledCode, inside: Inside) -> tuple[RegionInside, Region
     if has_kernels or not code.source or not may_call_kernels(code.source):
         return RegionInside.OPS_AND_KERNELS, None
     return RegionInside.OPS, RegionGap.FORMAT
-
-
-def _mode_of(code: CompiledCode) -> str:
-    """The ``mode`` of ``torch.compile``, inferred from the settings that it implies."""
-    options = code.program.options if code.program is not None else {}
-    autotunes = options.get("max_autotune") is True
-    if options.get("triton.cudagraphs") is True:
-        return "max-autotune" if autotunes else "reduce-overhead"
-    return "max-autotune-no-cudagraphs" if autotunes else ""

@@ -143,18 +143,16 @@ def compile_id() -> str:
     return "" if number is None else str(number)
 
 
-def compiled_function(frame: FrameType | None) -> tuple[CodeType | None, bool | None]:
-    """The code that dynamo compiles above ``frame``, and whether ``fullgraph`` was asked for."""
+def compiled_function(frame: FrameType | None) -> CodeType | None:
+    """The code that dynamo compiles above ``frame``."""
     for _ in range(100):
         if frame is None:
             break
-        local = frame.f_locals if frame.f_code.co_name == "_compile" else {}
-        code = local.get("code")
+        code = frame.f_locals.get("code") if frame.f_code.co_name == "_compile" else None
         if isinstance(code, CodeType) and frame.f_code.co_filename.endswith("convert_frame.py"):
-            whole = local.get("one_graph")
-            return code, whole if isinstance(whole, bool) else None
+            return code
         frame = frame.f_back
-    return None, None
+    return None
 
 
 def chooses_without_timing() -> bool:

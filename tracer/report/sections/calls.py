@@ -244,11 +244,6 @@ def _facts(region: Region) -> Iterator[str]:
         yield region.origin.says
     if region.deterministic_mode not in (None, DeterministicMode.OFF):
         yield f"under deterministic mode ({region.deterministic_mode})"
-    if region.mode:
-        yield f"mode {region.mode}"
-    if region.recompiles:
-        guard = f", since {region.guard}" if region.guard else ""
-        yield f"compiled again after {region.recompiles}{guard}"
     if region.kernels:
         yield f"{plural(region.ops, 'op')} in {plural(len(region.kernels), 'kernel')}"
     elif region.ops:
