@@ -185,8 +185,11 @@ class Session:
         if self._lines is not None:
             self._lines.start(programs_frame())
             return
-        next_call = None if self.recorder.values is None else self.recorder.values.file.place
+        values = self.recorder.values
+        next_call = None if values is None else values.file.place
         self._lines = begun_lines(self._path, self.options.lines, next_call, programs_frame())
+        if values is not None:
+            self._lines.digests.written_by = values.written_by
 
     def _left_by_fork(self) -> None:
         """This process was forked inside: it records itself, and leaves what its parent records."""

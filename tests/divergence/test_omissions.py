@@ -123,6 +123,39 @@ LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
         },
         [("count = 0", "`count` is 0, and 2"), ("if random.random()", "Python's `random`")],
     ),
+    "a key of a dictionary": (
+        {"setup": "kept = {'seen': 0}", "before": "kept['seen'] += 1\nx = x * kept['seen']"},
+        [("kept = {", '`kept["seen"]` is 0, and 4')],
+    ),
+    "where a generator function has come to": (
+        {"setup": "def scales():\n    yield from range(1, 99)\nscale = scales()", "before": "x = x * next(scale)"},
+        [("x = x * next(scale)", "`scales()` begins anew")],
+    ),
+    "what eval() has set": (
+        {
+            "setup": "net[1] = nn.Sequential(nn.Tanh(), nn.Dropout(0.5))",
+            "after": "if epoch == 0:\n    net[1].eval()",
+            "saves": 'state["torch"] = torch.get_rng_state()',
+            "restore": 'torch.set_rng_state(held["torch"])',
+        },
+        [("loss = net(x)", "`net` differs in more than")],
+    ),
+    "a round of the loop": ({"restore": "first = 1"}, [("for epoch in range(first", "`epoch` is 1, and 2")]),
+    "a scheduler that a lambda makes": (
+        {
+            "setup": "rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (1 + n))",
+            "after": "rates.step()",
+        },
+        [("rates = torch", "LambdaLR is 2 steps behind")],
+    ),
+    "a copy that learns slowly": (
+        {
+            "setup": "teacher = nn.Linear(4, 4)\nteacher.requires_grad_(False)",
+            "before": "x = x + teacher(x)",
+            "after": "teacher.weight.data.mul_(0.9)",
+        },
+        [("teacher = nn.Linear", "`teacher` was not restored")],
+    ),
     "an average": (
         {"setup": "mean = net[0].weight.detach().clone()", "after": "mean.mul_(0.9).add_(net[0].weight.detach())"},
         [("mean = net[0]", "`mean` was not restored")],

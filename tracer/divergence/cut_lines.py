@@ -24,7 +24,6 @@ from tracer.trace.lines import (
     LineText,
     Text,
     is_plain,
-    whole_statement,
 )
 
 #: More than any line is executed: where numbers of rows begin anew, they jump further.
@@ -86,22 +85,27 @@ class RunLines:
         self.update = self.cut
         """The place of the first record after the first common update."""
         codes: dict[int, LineCode] = {}
+        statements: dict[tuple[str, int], list[LineText]] = {}
+        at_line: dict[str, tuple[str, int]] = {}
         for at, record in enumerate(self.records):
             if isinstance(record, LineCode):
                 codes[record.number] = record
             elif isinstance(record, Text):
-                self.texts.setdefault(f"{codes[record.code].file}:{record.line}", record.text)
+                file = codes[record.code].file
+                at_line[f"{file}:{record.line}"] = file, record.text.first or record.line
+                statements.setdefault(at_line[f"{file}:{record.line}"], []).append(record.text)
             elif isinstance(record, Entered) and record.frame not in self.frames:
                 frame = self.frames[record.frame] = _Frame(record, codes[record.code], at)
                 if record.parent in self.frames:
                     self.frames[record.parent].events.append((at, frame.key))
             elif isinstance(record, LineRow) and record.frame in self.frames:
                 self.frames[record.frame].events.append((at, record.line))
-        statements: dict[tuple[str, int], list[LineText]] = {}
-        for location, text in self.texts.items():
-            statements.setdefault((location.rpartition(":")[0], text.first), []).append(text)
-        for location, text in self.texts.items():
-            self.texts[location] = whole_statement(text, statements[location.rpartition(":")[0], text.first])
+        for location, statement in at_line.items():  # that of a lambda in it too
+            parts = statements[statement]
+            reads, stores, calls = (
+                [path for part in parts for path in getattr(part, name)] for name in ("reads", "stores", "calls")
+            )
+            self.texts[location] = LineText((*reads,), (*stores,), (*calls,), parts[0].first, parts[-1].loop)
 
     def changes(self, until: int | None = None) -> Iterator[Change]:
         """Yield what lines changed, up to the cut, or up to another place."""
@@ -188,8 +192,9 @@ class RunLines:
                 states.update(now)
         return states, moved
 
-    def from_cut(self, states: dict[int, dict[str, str]]) -> Iterator[LineRecord]:
-        """Yield the records from the cut on; ``states``: what each frame that ran already begins with."""
+    def from_cut(self, states: dict[int, dict[str, str]], alone: set[int]) -> Iterator[LineRecord]:
+        """Yield the records from the cut on; ``states``: what each frame that ran already begins with; ``alone``: those
+        that the other run does not go on with."""
         yield from (record for record in self.records[: self.cut] if isinstance(record, (LineCode, Text)))
         calls = [change.call for change in self.changes()]
         numbers: dict[tuple[int, int], tuple[int, int]] = {}
@@ -205,8 +210,8 @@ class RunLines:
         for frame, state in states.items():
             old = self.frames[frame].entered
             parent, line = (old.parent, old.parent_line) if old.parent in followed else (-1, 0)
-            values = old.thread, frame, old.code, old.count, parent, line, 1, calls[-1] if calls else old.call, state
-            yield Continued(*values)
+            n, call = 0 if frame in alone else 1, calls[-1] if calls else old.call
+            yield Continued(old.thread, frame, old.code, old.count, parent, line, n, call, state)
         for record in self.records[self.cut :]:
             if isinstance(record, Entered):
                 if record.parent in followed or record.parent < 0:
@@ -263,31 +268,34 @@ def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines 
     )
     for run, each, n, frame in zip(runs, events, same, pairs[inner], strict=True):
         run.cut = (each[-n - 1][0] if n < len(each) else frame.at) + 1
-    running = [*reversed(pairs[inner:]), *_suspended(*runs, {id(frame) for pair in pairs for frame in pair})]
-    states: tuple[dict[int, dict[str, str]], ...] = {}, {}
+    met = {id(each) for pair in pairs for each in pair}
+    running: list[tuple[_Frame, _Frame | None]] = [*reversed(pairs[inner:]), *_suspended(whole, resumed, met)]
     held: dict[str, tuple[str, str]] = {}
+    states: tuple[dict[int, dict[str, str]], dict[int, dict[str, str]]] = {}, {}
     varied = _varied(whole)
     shared = {name for pair in pairs[inner:] for name in whole.state_at_cut(pair[0]) if name.startswith(GLOBAL)}
-    for frame, other in running:
-        is_fresh = is_fresh_there and (frame, other) == pairs[inner]
-        both = whole.state_at_cut(frame), resumed.state_at_cut(other)
-        for name in {*both[0], *both[1]}:
-            digests = both[0].get(name, ""), both[1].get(name, "")
+    for mine, twin in running:
+        is_fresh = is_fresh_there and mine is pairs[inner][0]
+        state, its = whole.state_at_cut(mine), {} if twin is None else resumed.state_at_cut(twin)
+        for name in {*state, *its}:
+            digests = state.get(name, ""), its.get(name, "")
             is_seen = is_fresh or ("." not in name and GLOBAL + name not in shared and all(map(_is_immutable, digests)))
-            if not is_seen or (frame.key, name) not in varied or digests[1] == "":
-                both[0][name] = both[1][name] = NO_DIGEST
-            else:
+            if is_seen and (mine.key, name) in varied and digests[1]:
                 held[name] = digests
-        for state, side, numbered in zip(states, both, (frame, other), strict=True):
-            state[numbered.entered.frame] = side
-    (ours_drawn, have_drawn), (theirs_drawn, _) = (run.generators_at_cut() for run in runs)
-    for state, drawn in zip(states, (ours_drawn, theirs_drawn), strict=True):
-        next(iter(state.values())).update({name: drawn.get(name, _NO_GENERATOR) for name in have_drawn})
-    records = [list(run.from_cut(state)) for run, state in zip(runs, states, strict=True)]
+            else:
+                state[name] = its[name] = NO_DIGEST
+        states[0][mine.entered.frame] = state
+        if twin is not None:
+            states[1][twin.entered.frame] = its
+    (drawn, moved), (drawn_there, _) = whole.generators_at_cut(), resumed.generators_at_cut()
+    for outermost, generators in zip((next(iter(each.values())) for each in states), (drawn, drawn_there), strict=True):
+        outermost.update({name: generators.get(name, _NO_GENERATOR) for name in moved})
+    alone = {mine.entered.frame for mine, twin in running if twin is None}
+    records = list(whole.from_cut(states[0], alone)), list(resumed.from_cut(states[1], set()))
     kept: dict[tuple[str, str, str], str] = {}
     for key, changed in whole.seen():
         kept.update((attribute_of(key, name), digest) for name, digest in changed.items() if name.startswith("self."))
-    return CutLines((records[0], records[1]), held, kept)
+    return CutLines(records, held, kept)
 
 
 def _common_end(
@@ -312,9 +320,9 @@ def _common_end(
         line = header
 
 
-def _suspended(whole: RunLines, resumed: RunLines, running: set[int]) -> Iterator[tuple[_Frame, _Frame]]:
-    """Yield generators that both runs go on with after the cut."""
-    found = [
+def _suspended(whole: RunLines, resumed: RunLines, running: set[int]) -> Iterator[tuple[_Frame, _Frame | None]]:
+    """Yield the calls of generators that the whole run goes on with after the cut, and the same of the resumed one."""
+    going_on = [
         [
             frame
             for frame in run.frames.values()
@@ -322,10 +330,10 @@ def _suspended(whole: RunLines, resumed: RunLines, running: set[int]) -> Iterato
         ]
         for run in (whole, resumed)
     ]
-    for frame in found[0]:
-        if (pair := next((other for other in found[1] if other.key == frame.key), None)) is not None:
-            found[1].remove(pair)
-            yield frame, pair
+    for frame in going_on[0]:
+        pair = next((other for other in going_on[1] if other.key == frame.key), None)
+        yield frame, pair
+        going_on[1] = [other for other in going_on[1] if other is not pair]
 
 
 def _is_immutable(digest: str) -> bool:

@@ -18,7 +18,7 @@ from tracer.divergence.repeated import Run
 from tracer.divergence.resuming import digests_by_step, first_step_of, resumed_from, states_at
 from tracer.divergence.roots import parted
 from tracer.names import Phase
-from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, LineText, is_named, is_plain
+from tracer.trace.lines import ARGUMENTS, GENERATOR, GLOBAL, ITERATES, NO_DIGEST, LineText, is_named, is_plain
 from tracer.trace.values import ValueKind, Values
 
 #: Generators of the process: in words, how they are given back, and how saved.
@@ -28,17 +28,16 @@ _OF_HOST = {
 }
 #: By what makes a generator of the program's: how its state is saved, and given back.
 _STATES_OF = {
+    "RandomState": ("NAME.get_state()", "NAME.set_state(VALUE)"),
     "numpy.random": ("NAME.bit_generator.state", "NAME.bit_generator.state = VALUE"),
     "random.Random": ("NAME.getstate()", "NAME.setstate(VALUE)"),
     "torch": ("NAME.get_state()", "NAME.set_state(VALUE)"),
 }
 #: Kinds of states that an object of torch's holds.
-_HELD = frozenset(
-    {
-        *(ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER),
-        *(ValueKind.SCHEDULER, ValueKind.SCALER),
-    }
-)
+_OF_MODELS = frozenset({ValueKind.PARAMETER, ValueKind.BUFFER})
+_HELD = _OF_MODELS | {
+    *(ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER),
+}
 #: What the names of generators begin with that the program made.
 _PASSED = "passed "
 _INTEGER = re.compile(r"-?\d+")
@@ -121,13 +120,16 @@ def hold_against(
     not_restored, beside = tuple(compared.not_restored(made[0] - begin, made[1])), tuple(compared.beside)
     if not (not_restored or divergence.agrees or divergence.reaches_nothing):
         not_restored, beside = beside, ()  # one of them does it
+    ahead = begin - first_step_of(values[1])
     open_questions = (
         next((f"a recording is partial ({reason})" for reason in divergence.partial if reason), ""),
         "" if divergence.calls_compared else "no call was compared",
     )
     found = msgspec.structs.replace(
         found,
-        departs=min((root.step for root in divergence.roots if root.reaches_training), default=None),
+        departs=min(
+            (root.step + ahead * root.only_second for root in divergence.roots if root.reaches_training), default=None
+        ),
         calls_compared=divergence.calls_compared,
         restored=tuple(compared.restored()),
         not_restored=not_restored,
@@ -235,12 +237,34 @@ class _Compared:
             follows = hangs_on_data and ValueKind.DATA_POSITION in kinds
             is_of_gradients = gradients and (root.cause is RootCause.STRUCTURE or root.phase is not Phase.FORWARD)
             if not (is_of_lack or is_setting or follows or is_of_gradients or id(root) in explained):
-                further = Omission(what=root.why or root.cause.words, location=_line(root), remedy=_REMEDIES[None])
-                yield from self._tell(further, reaches=root.reaches_training)
+                yield from self._tell(self._of_root(root, kinds), reaches=root.reaches_training)
         if made != left and not (self._told or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
+            if counts := [each for each in self._all if each.root.kind is LineKind.LINE and self._tells(each)]:
+                yield self._of_lines(counts[0])
+                return
             remedy = "Count the steps or epochs from where the checkpoint was made: `range(first_epoch, epochs)`."
             many = f"{abs(made - left)} step{'s' * (abs(made - left) != 1)} {'more' if made > left else 'fewer'}"
             yield Omission(what=f"it makes {many} than the whole run", remedy=remedy)
+
+    def _of_root(self, root: Root, kinds: set[ValueKind]) -> Omission:
+        """A call that differs, and of whose reason nothing is seen."""
+        what, remedy = root.why or root.cause.words, _REMEDIES[None]
+        changes = [*self._whole.changes()]
+        opaque = [
+            path
+            for path in self._text(_line(root)).reads
+            if any(each.changed.get(path) == NO_DIGEST for each in changes)
+        ]
+        if any(each.root.name == self._model() for each in self._all) and not kinds & _OF_MODELS:
+            what = f"`{self._model()}` differs in more than its parameters and buffers"
+            remedy = (
+                "Give its modules what the whole run has set on them: `train()` or `eval()`, attributes such as `p`."
+            )
+        elif opaque:
+            remedy = (
+                f"Give back how far `{opaque[0]}` has come, of which nothing is seen: skip what it gave, or save it."
+            )
+        return Omission(what=what, location=_line(root), remedy=remedy)
 
     def _tell(self, omission: Omission, *, reaches: bool) -> Iterator[Omission]:
         """Yield what reaches the training, once; keep what does not."""
@@ -545,7 +569,7 @@ class _Compared:
         passed = any(lack.kind is ValueKind.GENERATOR and lack.name.startswith(_PASSED) for lack in self._lacks)
         if self._is_librarys(name) or (passed and self._is_generator(each)):
             return False
-        return iterates or last(name) in (self._named if is_state else self._stored)
+        return iterates or name.endswith(ARGUMENTS) or last(name) in (self._named if is_state else self._stored)
 
     def _of_lines(self, each: ReadOtherwise) -> Omission:
         name = (each.root.name or each.names[0]).removeprefix(GLOBAL)
@@ -556,9 +580,20 @@ class _Compared:
             return Omission(
                 what=f"{words} was not restored", location=line, remedy=f"Save {self._pasted(save, give, key)}"
             )
+        if name.endswith(ARGUMENTS):
+            return Omission(
+                what=f"`{name}` begins anew, and goes on in the whole run",
+                location=each.root.location,
+                remedy=f"Skip what it gave before the checkpoint, or tell `{name[:-2]}` where to begin.",
+            )
         ours, theirs = self._held.get(each.root.name, (each.first, each.second))
         at = self._resumed.gave(name, theirs, each.function)
         changed = self._whole.gave(name, ours, each.function)
+        holder, _, key = name.rpartition(".")
+        if any(
+            change.changed.get(holder, "").startswith("[") for change in self._whole.changes()
+        ):  # a dictionary's keys
+            name = f'{holder}["{key}"]'
         text = self._text(each.root.location)
         if each.root.kind is not LineKind.STATE and ITERATES in text.calls:
             first = "the first round that the checkpoint has not made"
@@ -573,7 +608,7 @@ class _Compared:
         if not (is_plain(ours) and is_plain(theirs)):
             made = f"it is as {at} made it, and " if at else ""
             what = f"`{name}` was not restored: {made}the whole run had changed it{f' at {changed}' if changed else ''}"
-        save, give, key = name, f"{name} = VALUE", last(name)
+        save, give = name, f"{name} = VALUE"
         if theirs[:1] == "m":
             save, give, key = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)", last(_object_of(each))
         elif theirs.startswith(OWN):
@@ -660,11 +695,9 @@ def what_of(lack: NotRestored, name: str = "") -> str:
         if lack.kind is ValueKind.SCHEDULER and len(done) == 2 and (behind := done[0] - done[1]) > 0:
             return f"the scheduler {lack.name} is {behind} step{'s' * (behind != 1)} behind"
         return f"{lack.name} is {second}, and {first} in the whole run"
-    if lack.has_none and lack.kind is ValueKind.OPTIMIZER_STATE:
-        return "the optimizer's states were not restored: it has none where the run resumes"
-    more = f" and {lack.count - 1:,} more" if lack.count > 1 else ""
     if lack.has_none:
-        return f"the resumed run has no {words}, and the whole run has {lack.count:,}: {lack.name}{more}"
+        return f"{words} were not restored: there are none where the run resumes"
+    more = f" and {lack.count - 1:,} more" if lack.count > 1 else ""
     return f"{words} {'are missing' if lack.is_missing else 'differ'}: {lack.name}{more}"
 
 

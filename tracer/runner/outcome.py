@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tracer.recording.options import FakeMachine, OneRank
     from tracer.recording.process.following import LogStep
     from tracer.recording.process_watch import ProcessWatch
+    from tracer.recording.values.value_recorder import ValuesRecording
     from tracer.runner.window import StepWindow
     from tracer.trace import Trace
     from tracer.trace.records import Child, Environment
@@ -117,11 +118,17 @@ class ScriptRecording:
         if self.options.lines is not None and self._process == os.getpid():
             from tracer.recording.lines.recording import begun_lines
 
+            def values() -> ValuesRecording | None:
+                return None if self._window is None else self._window.session.recorder.values
+
             def next_call() -> int | None:
-                values = None if self._window is None else self._window.session.recorder.values
-                return None if values is None else values.file.place()
+                return None if (recorded := values()) is None else recorded.file.place()
+
+            def written_by(tensor: Any) -> int:
+                return 0 if (recorded := values()) is None else recorded.written_by(tensor)
 
             self._lines = begun_lines(self.output, self.options.lines, next_call)
+            self._lines.digests.written_by = written_by
 
     def _step_ended(self, count: int) -> None:
         if self._lines is not None:

@@ -91,7 +91,9 @@ class VariableDigests:
     def __init__(self) -> None:
         self.looked = 0
         """Entries and attributes that were looked at."""
-        self._tensors: dict[int, tuple[weakref.ref[Any], int, int, str]] = {}
+        self._tensors: dict[int, tuple[weakref.ref[Any], tuple[int, int, int], str]] = {}
+        self.written_by: Callable[[Any], int] = lambda tensor: 0
+        """Returns the last recorded call that wrote a tensor's memory: by way of ``data`` no version counts it."""
         self._usual: set[type] = set()
         """Types whose objects are read by their attributes."""
         self._address_of: Any = None
@@ -245,11 +247,11 @@ class VariableDigests:
     def _of_tensor(self, tensor: Any) -> str:
         known = self._tensors.get(id(tensor))
         try:
-            version, address = tensor._version, self._address_of(tensor)
+            state = tensor._version, self._address_of(tensor), self.written_by(tensor)
         except (RuntimeError, AttributeError):  # made under inference mode: its version is not counted
-            version, address = -1, 0
-        if known is not None and known[0]() is tensor and known[1] == version >= 0 and known[2] == address:
-            return known[3]
+            state = -1, 0, 0
+        if known is not None and known[0]() is tensor and known[1] == state and state[0] >= 0:
+            return known[2]
         from tracer.recording.values.digests import digest, unseen
 
         torch = sys.modules["torch"]
@@ -261,7 +263,7 @@ class VariableDigests:
         found = NO_DIGEST if number is None else f"t{number:016x}"
         if len(self._tensors) > 50_000:
             self._tensors = {key: entry for key, entry in self._tensors.items() if entry[0]() is not None}
-        self._tensors[id(tensor)] = (weakref.ref(tensor), version, address, found)
+        self._tensors[id(tensor)] = (weakref.ref(tensor), state, found)
         return found
 
     def _of_module(self, module: Any, depth: int, look: _Look) -> Iterator[str]:
@@ -269,9 +271,8 @@ class VariableDigests:
         inside = attributes_of(module) or {}
         for holder in ("_parameters", "_buffers"):
             for tensor in list(dict.values(inside.get(holder) or {})):
-                is_trained = tensor is not None and tensor.requires_grad
-                look.trained += is_trained
-                yield NO_DIGEST if tensor is None else f"{self._of_tensor(tensor)}{is_trained:d}"
+                look.trained += tensor is not None and tensor.requires_grad
+                yield NO_DIGEST if tensor is None else self._of_tensor(tensor)
         internal = _of_modules()
         for name, value in list(inside.items()):
             if name not in internal:

@@ -166,6 +166,11 @@ class ValuesRecording:
         self._stepping: MutableMapping[Any, ValueKind] = WeakIdKeyDictionary()
         """Schedulers and scalers, which are read at every step."""
 
+    def written_by(self, tensor: Any) -> int:
+        """The number of the last recorded call that wrote a tensor's memory; 0 if none did."""
+        stored = self.calls.memory.live.get(seams.storage_id(tensor))
+        return 0 if stored is None else stored.stamp
+
     def start(self) -> None:
         if not self._is_begun:
             self._is_begun = True
