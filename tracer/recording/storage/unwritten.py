@@ -44,6 +44,8 @@ class WatchedStorage(msgspec.Struct, eq=False):
     """Of the tensor that it was allocated for."""
     mask: Any = None
     """Which elements are unwritten, an array of NumPy's; ``None``: all of them."""
+    first: int = 0
+    """No element before this one is unwritten."""
     writes: int = 0
     is_partly_given_up: bool = False
     scattered: int = 0
@@ -107,7 +109,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if watched.mask is not None or (before and not is_followed):
             mask = np.ones(count, np.bool_)
             mask[:held] = watched.mask[:held] if is_followed else False
-            watched.mask = mask
+            watched.mask, watched.first = mask, 0
         watched.size = size
         watched.writes = max(watched.writes, seams.version_of(tensor)) + 1  # resizing counts as a write
 
@@ -161,14 +163,15 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
                 if role == accesses.ACCUMULATES or not watched.is_untouched:
                     self.give_up_part(tensor)
             elif access.moves or access.copies:
-                copied.append((watched, None if watched.mask is None else watched.mask.copy(), tensor))
+                held = True if watched.mask is None else watched.elements(tensor)
+                copied.append((watched, held.copy() if isinstance(held, np.ndarray) else held, tensor))
             else:
                 self._read(identity, watched, tensor, op, counter)
                 if role == accesses.UPDATES:
                     written.append((watched, tensor))
         for watched, tensor in written:
             self._write(watched, tensor)
-        for watched, mask, source in copied:  # what they held before the copy is what the target holds after it
+        for watched, held, source in copied:  # what they held before the copy is what the target holds after it
             if access.moves:
                 targets = [result]
             elif isinstance(args[0], _Tensor):
@@ -176,7 +179,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             else:
                 targets = [target for target, other in zip(args[0], args[1], strict=False) if other is source]
             for target in targets:
-                self._carry(watched, mask, source, target)
+                self._carry(watched, held, source, target)
 
     def _read(self, identity: int, watched: WatchedStorage, tensor: torch.Tensor, op: str, counter: Any) -> None:
         if not tensor.numel():
@@ -217,10 +220,12 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             self.give_up(identity)
             return
         taken[...] = False
-        if not watched.mask.any():
+        left = watched.mask[watched.first :]
+        watched.first += int(left.argmax()) if len(left) else 0
+        if watched.first == len(watched.mask) or not watched.mask[watched.first]:
             self.drop(identity)
 
-    def _carry(self, watched: WatchedStorage, mask: Any, source: torch.Tensor, target: Any) -> None:
+    def _carry(self, watched: WatchedStorage, held: Any, source: torch.Tensor, target: Any) -> None:
         """A copy of unwritten memory is unwritten memory: the call that reads the copy is reported, not the copy."""
         identity = seams.storage_id(source)
         if watched.scattered:
@@ -231,7 +236,6 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         reached = seams.storage_id(target)
         if not reached or target.layout is not torch.strided:
             return
-        held = True if mask is None else watched.elements(source, of=mask)
         if held is None or seams.version_of(source) > watched.writes:
             self.give_up(identity)
             return
@@ -243,7 +247,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if follower is None:
             return
         follower.writes = max(follower.writes, seams.version_of(target)) + 1
-        is_whole = mask is None and _is_whole(target, follower)
+        is_whole = held is True and _is_whole(target, follower)
         if follower.mask is None and (is_whole or not is_new):
             return  # all of it is unwritten
         if is_new:
@@ -253,6 +257,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             self.give_up(reached)
         else:
             reach |= np.broadcast_to(held, reach.shape)
+            follower.first = 0
 
     def handed_over(self, tensor: torch.Tensor) -> FreshMemory | None:
         """A region is about to take ``tensor``; returns its allocation if nothing of it is written."""
