@@ -223,6 +223,9 @@ class HintKind(Word):
     """A set is gone through, or ``hash`` called, and not in a call of what ignores the order."""
     OWN_GENERATOR = "own-generator"
     """A class makes a generator for itself, of which each worker of a loader has a copy."""
+    PYTHON_DRAW = "python-draw"
+    NUMPY_DRAW = "numpy-draw"
+    """A function of ``random``, or of ``numpy.random``, draws from the global generator: told if nobody seeded it."""
 
 
 class BlindSpotKind(Word):

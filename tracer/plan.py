@@ -86,7 +86,7 @@ def step_of(finding: Finding, target: Target) -> PlanStep:
     of_process = finding.about in (About.LOADER, About.CHANGED, About.GENERATOR)
     if of_process and _hangs_on_a_seed(finding) and finding.facts.get("origin") not in _LEFT_TO_CHANCE:
         return PlanStep.NOTHING
-    if finding.about is About.LOADER and not is_settled(finding):
+    if finding.about is About.LOADER and not is_settled(finding) and not seeded_by_line(finding):
         return PlanStep.LOADING
     if finding.about in (About.LATE, About.CHANGED):
         return PlanStep.LATE
@@ -114,8 +114,11 @@ def step_of(finding: Finding, target: Target) -> PlanStep:
 
 def seeded_by_line(finding: Finding) -> str:
     """The program's own line that leaves to the machine what ``finding`` draws from; a seed before it is undone."""
-    if finding.about is About.CALL and finding.facts.get(ORIGIN) == SeedOrigin.MACHINE.value:
-        return str(finding.facts.get(SEEDED_AT, ""))
+    if (
+        SeedOrigin.MACHINE.value in (finding.facts.get(ORIGIN), finding.facts.get("origin"))
+        and SEEDED_AT in finding.facts
+    ):
+        return str(finding.facts[SEEDED_AT])
     is_seed = finding.about is About.GENERATOR and finding.facts.get("seed.number", "none") != "none"
     return finding.location if is_seed else ""
 
@@ -353,7 +356,9 @@ def _seed(plan: _ByStep) -> Iterator[Draft]:
         first = group[0]
         about = first.subject or f"the generator that {op_of(first)} draws from"
         line = seeded_by_line(first)
-        title, where = (f"Change the line that seeds {about}", line) if line else (f"Seed {about}", place_of(first))
+        whose = (first.name or about).replace("generator cpu", "torch's CPU generator")
+        constant = f"Seed {whose} with a constant, not with another number in every run"
+        title, where = (constant, line) if line else (f"Seed {about}", place_of(first))
         yield Draft(title, where, group, first.remedy, first.code, needs=first.needs)
 
 
@@ -512,7 +517,7 @@ _WRITERS: tuple[Callable[[_ByStep], Iterator[Draft]], ...] = (
 def _calls(findings: Sequence[Finding]) -> int:
     """Calls behind ``findings``: those about the process count the same calls again."""
     calls = sum(finding.count for finding in findings if finding.about is About.CALL)
-    return calls or sum(finding.count for finding in findings)
+    return calls or sum(finding.count for finding in findings if finding.ops or finding.op)
 
 
 def _subject(finding: Finding) -> str:

@@ -473,3 +473,10 @@ def test_a_torch_that_the_table_was_not_reviewed_for_is_said_to_be_one(torch: st
     assert any("table of settings" in banner and says in banner for banner in report.banners)
     assert bool(about_the_process(report)) is (says == "extrapolated")
     assert all(one.extrapolated for one in about_the_process(report).values())
+
+
+def test_an_order_from_a_line_that_seeds_at_random_is_closed_at_that_line() -> None:
+    drawn = {"shuffles": True, "sampler": "RandomSampler", "origin": SeedOrigin.MACHINE, "seeded_at": "main.py:49"}
+    report = judge(trace(ADDITION, loaders=(loader(**drawn),)), backend="cuda", settings="default")
+    assert [change.where for change in report.plan] == ["main.py:49"]
+    assert "seed.torch" not in report.planned_settings

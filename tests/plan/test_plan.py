@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from tests.support.build import finding, judgement, process_finding, target
 from tracer.findings import Finding, Need, PlannedChange
-from tracer.names import About, Cause, Prerequisite, SeedOrigin, UnknownReason, Verdict
+from tracer.names import About, Cause, HintKind, Prerequisite, SeedOrigin, UnknownReason, Verdict
 from tracer.plan import PlanStep, importing_once, make_plan, step_of
 from tracer.report.sections.plan import step_of_plan
+from tracer.trace.records import CodeHint
 
 ANYTHING = st.builds(
     finding,
@@ -273,3 +274,25 @@ def test_what_only_deterministic_mode_refuses_comes_last_where_nothing_asks_for_
     assert [change.rules for change in make_plan(judgement(refused, drawn))] == [("cuda-op",), ("cuda-put",)]
     asked = make_plan(judgement(refused, finding(count=2)))
     assert [change.rules for change in asked] == [("cuda-put",), ("cuda-index-add",)]
+
+
+DRAWS = (
+    CodeHint(kind=HintKind.PYTHON_DRAW, location="main.py:134", name="random.choice"),
+    CodeHint(kind=HintKind.NUMPY_DRAW, location="noise.py:7", name="np.random.normal"),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("generator python", "The code draws at main.py:134 `random.choice`."),
+        ("generator numpy", "The code draws at noise.py:7 `np.random.normal`."),
+        ("generator cpu", ""),
+    ],
+)
+def test_a_generator_that_nobody_seeded_names_where_the_code_draws_from_it(name: str, said: str) -> None:
+    what = {"about": About.GENERATOR, "name": name, "ops": {}, "sets": {}, "cause": Cause.RNG}
+    unseeded = process_finding(subject=f"{name}, never seeded", why="Drawn.", **what)
+    (change,) = make_plan(judgement(unseeded))
+    assert step_of_plan(change, [unseeded], hints=DRAWS).why == f"Drawn. {said}".rstrip()
+    assert change.calls == 0

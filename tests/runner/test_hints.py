@@ -15,6 +15,7 @@ from tracer.runner.hints import hints_of
 from tracer.trace.file import Trace
 
 LISTING, HASH, OWN = HintKind.LISTING, HintKind.HASH_ORDER, HintKind.OWN_GENERATOR
+PYTHON, NUMPY = HintKind.PYTHON_DRAW, HintKind.NUMPY_DRAW
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,19 @@ LISTING, HASH, OWN = HintKind.LISTING, HintKind.HASH_ORDER, HintKind.OWN_GENERAT
         ("class D:\n    def __init__(self):\n        self.rng = np.random.default_rng(1)", [(OWN, 3, "D")]),
         ("rng = np.random.default_rng(1)", []),
         ("def broken(:", []),
+        ("import random\ndef pick(rows): return random.choice(rows)", [(PYTHON, 2, "random.choice")]),
+        ("import random as rnd, os\nrnd.seed(1)\nrnd.shuffle(rows)", [(PYTHON, 3, "rnd.shuffle")]),
+        ("from random import randint as number\nnumber(1, 6)", [(PYTHON, 2, "number")]),
+        (
+            "import numpy as np\nb = a(np.random.normal(0, 1))\nnp.random.rand()",
+            [(NUMPY, 2, "np.random.normal"), (NUMPY, 3, "np.random.rand")],
+        ),
+        ("import numpy.random\nnumpy.random.permutation(9)", [(NUMPY, 2, "numpy.random.permutation")]),
+        ("from numpy import random\nrandom.shuffle(rows)\nrandom.set_state(s)", [(NUMPY, 2, "random.shuffle")]),
+        ("import random\nown = random.Random(1)\nown.random()\nrandom.setstate(s)", []),
+        ("import torch, numpy as np\nnp.random.default_rng(1).normal()\ntorch.random.fork_rng()", []),
+        ("def f(random): return random.choice(rows)", []),
+        ("from .random import choice\nchoice(rows)", []),
     ],
 )
 def test_lines_that_may_be_otherwise_are_named(
@@ -89,3 +103,9 @@ def test_a_script_and_what_it_imports_are_read_and_a_report_tells_it_once(tmp_pa
     assert "data.py:2: `os.listdir` gives its names in any order" in told
     assert told.startswith("# No risk found in")
     assert "os.listdir" not in tracer_process("report", "trace.json", "--no-hints", cwd=tmp_path).out
+
+
+def test_a_file_that_is_named_in_two_ways_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("hash(1)", encoding="utf-8")
+    named = trace(call(location="train.py:1"), call(location=f"../{tmp_path.name}/train.py:1"))
+    assert [hint.location for hint in hints_of(named, str(tmp_path))] == ["train.py:1"]

@@ -48,6 +48,7 @@ from tracer.tables.setting_rows import SettingRow
 from tracer.tables.settings import FILL, INDUCTOR_FLAG, MODE, declared
 from tracer.trace.file import Trace
 from tracer.trace.records import (
+    SEEDED_AT,
     Draw,
     Kernel,
     Loader,
@@ -210,15 +211,16 @@ def _of_call(call: UnwrittenRead | OverlapWrite) -> dict[str, Any]:
 
 def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = False) -> dict[str, Value]:
     """Facts of a ``DataLoader`` for conditions; the origin is that of its order, or of the seeds ``of_workers``."""
-    origin, is_given = loader.origin, loader.has_generator
+    origin, is_given, seeded_at = loader.origin, loader.has_generator, loader.seeded_at
     if of_workers and loader.workers_origin is not None:
-        origin, is_given = loader.workers_origin, loader.workers_have_generator
-    origin = origin if is_given else scene.origin(origin, "seed.torch")
+        origin, is_given, seeded_at = loader.workers_origin, loader.workers_have_generator, ""
+    origin = origin if is_given else scene.origin(origin, "seed.torch", seeded_at)
     return {
         "loader.workers": loader.workers > 0,
         "loader.shuffles": loader.shuffles,
         "loader.in_order": loader.in_order or loader.workers < 2,  # one worker keeps the order
         "origin": origin.value,
+        SEEDED_AT: seeded_at if origin is SeedOrigin.MACHINE else "",
     }
 
 

@@ -28,6 +28,9 @@ _LISTING = {
     "": ("listdir", "scandir", "glob", "iglob"),
 }
 _OF_PATHS, _NO_PATH = frozenset(("iterdir", "rglob", "glob")), frozenset(("", "glob", "self"))
+#: Modules whose functions draw from a global generator, and those of their functions that draw nothing.
+_DRAWING = {"random": HintKind.PYTHON_DRAW, "numpy.random": HintKind.NUMPY_DRAW}
+_NO_DRAWS = frozenset(("seed", "getstate", "setstate", "get_state", "set_state", "default_rng", "get_bit_generator"))
 _GENERATORS = frozenset(("default_rng", "RandomState", "Random", "Generator"))
 #: What is given these is given them in no order, or put into one.
 _ORDERLESS = frozenset(("sorted", "len", "any", "all", "min", "max", "sum", "set", "frozenset", "Counter", "bool"))
@@ -40,7 +43,7 @@ def hints_of(trace: Trace, folder: str) -> tuple[CodeHint, ...]:
     names."""
     root = Path(folder).resolve()
     named = (place for group in trace.calls for place in (group.called_from, group.location))
-    files = dict.fromkeys(str(root / place.rpartition(":")[0]) for place in named if place)
+    files = dict.fromkeys(os.path.normpath(root / place.rpartition(":")[0]) for place in named if place)
     # Of its dictionary: asking a module that loads late for an attribute would run it.
     modules = (vars(module) for module in list(sys.modules.values()) if isinstance(module, ModuleType))
     files |= dict.fromkeys(file for module in modules if isinstance(file := module.get("__file__"), str))
@@ -52,9 +55,29 @@ def hints_of(trace: Trace, folder: str) -> tuple[CodeHint, ...]:
             if path.stat().st_size <= _BYTES:
                 name = encodable(path.relative_to(root).as_posix())
                 tree = ast.parse(path.read_bytes())
-                found = _hints(tree, _sorted_names(tree))
+                found = (*_hints(tree, _sorted_names(tree)), *_draws(tree))
                 hints += (CodeHint(kind=kind, location=f"{name}:{line}", name=what) for kind, line, what in found)
+    hints.sort(key=lambda hint: hint.kind in _DRAWING.values())
     return tuple(dict.fromkeys(hints))[:_MOST]
+
+
+def _draws(tree: ast.AST) -> Iterator[tuple[HintKind, int, str]]:
+    """Yield the calls of functions that draw from a global generator, by the names that the file imports."""
+    names: dict[str, str] = {}
+    parts = sorted(ast.walk(tree), key=lambda part: getattr(part, "lineno", 0))
+    for part in parts:
+        if isinstance(part, ast.Import):
+            names |= {each.asname: each.name for each in part.names if each.asname}
+            names |= {top: top for each in part.names if (top := each.name.partition(".")[0]) and not each.asname}
+        elif isinstance(part, ast.ImportFrom) and not part.level:
+            names |= {each.asname or each.name: f"{part.module}.{each.name}" for each in part.names}
+    for part in parts:
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name | ast.Attribute):
+            spelt = ast.unparse(part.func)
+            first, dot, rest = spelt.partition(".")
+            module, _, function = f"{names.get(first, '')}{dot}{rest}".rpartition(".")
+            if module in _DRAWING and function.islower() and function not in _NO_DRAWS:
+                yield _DRAWING[module], part.lineno, spelt
 
 
 def _hints(

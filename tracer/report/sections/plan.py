@@ -10,12 +10,13 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from tracer.findings import Finding, Need, PlannedChange
-from tracer.names import SEVERITY, Prerequisite
+from tracer.names import SEVERITY, About, HintKind, Prerequisite
 from tracer.plain import visible
 from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, first
 from tracer.report.words import consecutive, is_call, joined, plural, some, subject_of
+from tracer.trace.records import CodeHint
 
 _NOTHING = "Nothing that was recorded asks for a change"
 _AFTER_RUNS = "First what runs were seen to differ by, root for root; then what else can make them differ."
@@ -41,8 +42,11 @@ def plan(report: Report, reader: Reader) -> Section | None:
     blocks: tuple[said.Block, ...] = (said.lead(lead if shown else nothing),) if reader.is_whole else ()
     if shown:
         closed = ([report.findings[position] for position in change.findings] for change in shown)
-        sources = report.judgement.trace.source_lines
-        steps = (step_of_plan(change, findings, sources) for change, findings in zip(shown, closed, strict=True))
+        trace = report.judgement.trace
+        steps = (
+            step_of_plan(change, findings, trace.source_lines, trace.hints)
+            for change, findings in zip(shown, closed, strict=True)
+        )
         blocks += (said.Steps(tuple(steps), left_out),)
         if reader.is_one_screen and not report.diverged:
             blocks += (said.quiet(_PROOF),)
@@ -72,7 +76,10 @@ def alike_once(plan: Sequence[PlannedChange]) -> list[PlannedChange]:
 
 
 def step_of_plan(
-    change: PlannedChange, closed: Sequence[Finding] = (), sources: Mapping[str, str] = MappingProxyType({})
+    change: PlannedChange,
+    closed: Sequence[Finding] = (),
+    sources: Mapping[str, str] = MappingProxyType({}),
+    hints: Sequence[CodeHint] = (),
 ) -> said.Step:
     """A change, with what it needs and is worth in words, and the lines of the findings that it closes."""
     by_place: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -98,10 +105,21 @@ def step_of_plan(
         where=change.where,
         needs=tuple(map(_in_words, change.needs)),
         worth=worth(change),
-        why=_SENTENCE.split(worst.why, 1)[0] if worst is not None else "",
+        why=" ".join(filter(None, (_SENTENCE.split(worst.why, 1)[0] if worst else "", _drawn_in_code(closed, hints)))),
         lines=lines,
         more_lines=len(ordered) - len(lines) if lines else 0,
     )
+
+
+#: The generators whose draws one recording counts and does not place, by the name of their finding.
+_GLOBAL = {"generator python": HintKind.PYTHON_DRAW, "generator numpy": HintKind.NUMPY_DRAW}
+
+
+def _drawn_in_code(closed: Sequence[Finding], hints: Sequence[CodeHint]) -> str:
+    """Where the program's code draws from Python's or NumPy's global generator, for findings about these."""
+    kinds = {_GLOBAL.get(finding.name) for finding in closed if finding.about is About.GENERATOR}
+    places = [f"{hint.location} `{hint.name}`" for hint in hints if hint.kind in kinds]
+    return f"The code draws at {some(places, _LINES)}." if places else ""
 
 
 def _counted(ops: Counter[str], *, are_calls: bool) -> str:

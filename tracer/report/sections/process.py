@@ -68,12 +68,18 @@ def hints(report: Report, reader: Reader) -> Section | None:
         return None
     shown, left_out = first(words, None if reader.is_whole else _HINTS)
     bullets = said.Bullets(shown, left_out, "--verbose has")
-    return Section(anchor="hints", title="Hints, which are no findings", label="Hints", blocks=(bullets,))
+    return Section(
+        anchor="hints", title="Hints from your code, which may also make runs differ", label="Hints", blocks=(bullets,)
+    )
 
 
 #: Hints of one screen.
 _HINTS = 5
 _HASH_SEED = "PYTHONHASHSEED"
+_HASHED = {
+    "a set": "put the set in `sorted(...)`: strings in it have another order in each run",
+    "hash": "`hash` of a string gives another number in each run",
+}
 
 
 def hint_words(report: Report) -> tuple[str, ...]:
@@ -88,9 +94,9 @@ def hint_words(report: Report) -> tuple[str, ...]:
         if kind is HintKind.LISTING
     ]
     seed = trace.environment.variables.get(_HASH_SEED, "random")
-    hashed = [place for (kind, _), places in found.items() for place in places if kind is HintKind.HASH_ORDER]
-    if hashed and not seed.isdigit():
-        words.append(f"{some(hashed, 2)}: the order of a set, and `hash`, hang on {_HASH_SEED}, which is not set")
+    for name, what in _HASHED.items() if not seed.isdigit() else ():
+        if places := found.get((HintKind.HASH_ORDER, name)):
+            words.append(f"{some(places, 2)}: {what}, as {_HASH_SEED} is not set")
     for loader in trace.loaders:
         place, owner = _place(loader), loader.fetched_by.partition(".")[0]
         made_at = (
@@ -109,7 +115,8 @@ def hint_words(report: Report) -> tuple[str, ...]:
     has_one_seed = ranks is not None and all(setting.name != "torch_seed" for setting in ranks.settings)
     inside = [draw for draw in trace.draws if draw.module and draw.origin is SeedOrigin.PROGRAM]
     if has_one_seed and inside:
-        words.append(f"{inside[0].location}: all ranks draw the same numbers, as all have one seed; add the rank to it")
+        one_seed = "all ranks draw the same numbers, as all have one seed; add the rank if they should not"
+        words.append(f"{inside[0].location}: {one_seed}")
     return tuple(words)
 
 
@@ -149,14 +156,14 @@ def draws(report: Report, reader: Reader) -> Section | None:
 
 def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
     """Each generator with its state and line; what else there is in a few words."""
-    shown, left_out = first(rows, _GIST)
+    shown, left_out = first([row for row in rows if row.origin is not SeedOrigin.UNUSED], _GIST)
     generators: tuple[Words, ...] = tuple(
         (
             "; " if number else "",
             said.Badge(row.verdict, row.origin.label),
             f" {row.name}",
             f" at {row.seeded_at}" if row.seeded_at else "",
-            f", {row.draws}",
+            f", {row.draws}" if row.draws else "",
         )
         for number, row in enumerate(shown)
     )
@@ -284,7 +291,7 @@ def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
     drawn = {draw.generator for draw in judgement.draws}
     for generator in judgement.trace.generators:
         if generator.name not in drawn and generator.drew is not False:  # no call was seen to draw from it
-            calls = "calls that were not counted" if generator.drew else "an unknown number of calls"
+            calls = "" if generator.drew else "an unknown number of calls"
             verdict = generator.origin.verdict if generator.drew else Verdict.UNKNOWN
             rows.append(GeneratorRow(generator.name, calls, generator.origin, generator.seeded_at, verdict))
     return sorted(rows, key=lambda row: SEVERITY.index(row.verdict))
