@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -182,16 +183,11 @@ def _of_process(role: str, comparison: Comparison) -> Comparison:
     """``comparison`` with its places said to be of the process ``role``."""
     process = f"{_CHILD}{role}" if role else ""
 
-    def named(place: PlaceDifference) -> PlaceDifference:
-        return replace(place, process=process)
+    def named(place: PlaceDifference | None) -> Any:
+        return None if place is None else replace(place, process=process)
 
-    return replace(
-        comparison,
-        largest=None if comparison.largest is None else named(comparison.largest),
-        first=None if comparison.first is None else named(comparison.first),
-        significant=tuple(map(named, comparison.significant)),
-        unequal=tuple(map(named, comparison.unequal)),
-    )
+    listed = {name: tuple(map(named, getattr(comparison, name))) for name in ("significant", "unequal")}
+    return replace(comparison, largest=named(comparison.largest), first=named(comparison.first), **listed)
 
 
 def _stage(place: PlaceDifference, comparison: Comparison) -> tuple[int, int]:

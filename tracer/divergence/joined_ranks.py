@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, product
 from operator import itemgetter
@@ -112,7 +112,8 @@ class Whole:
 class JoinedRanks:
     """The recordings of one configuration's ranks; a single process has one."""
 
-    def __init__(self, magnitudes: Magnitudes) -> None:
+    def __init__(self, magnitudes: Magnitudes, *beside: Sequence[PlaceName]) -> None:
+        """``beside``: the names of the recordings that it is compared with."""
         self.ranks = (magnitudes, *magnitudes.other_ranks)
         self.header = magnitudes.header
         self.partial = next((one.partial for one in self.ranks if one.partial), "")
@@ -132,10 +133,11 @@ class JoinedRanks:
         """Steps of the program's own calls, and the rows before what they give and return."""
         self._starts = [0, *accumulate(len(one.places) for one in self.ranks)]
         for start, one in zip(self._starts, self.ranks, strict=False):
-            self._take(one.places, start)
+            self._take(one.places, start, leads_with_class(one.places.names, *beside))
 
-    def _take(self, places: Places, start: int) -> None:
-        keys, rows = _keys(places.names), places.rows
+    def _take(self, places: Places, start: int, is_class: bool) -> None:
+        rows = places.rows
+        keys = [(name.kind, module_of(name, leads_with_class=is_class), name.name, name.phase) for name in places.names]
         columns = (rows[name].tolist() for name in ("name", "occurrence", "step"))
         for row, (name, occurrence, step) in enumerate(zip(*columns, strict=True), start):
             kind, module, of_module, phase = keys[name]
@@ -310,10 +312,11 @@ class JoinedRanks:
             one.places.__exit__(*problem)
 
 
-def _keys(names: Sequence[PlaceName]) -> list[tuple[PlaceKind, str, str, Phase]]:
-    """Return the key of each place, which is the same in both recordings."""
-    is_class = leads_with_class(names)
-    return [(name.kind, module_of(name, leads_with_class=is_class), name.name, name.phase) for name in names]
+def around(module: str) -> Iterator[str]:
+    """The modules around one, the innermost first; at last the root."""
+    while module:
+        module = module.rpartition(".")[0]
+        yield module
 
 
 class Distance(msgspec.Struct, frozen=True):

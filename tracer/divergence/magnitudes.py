@@ -26,6 +26,7 @@ from tracer.divergence.joined_ranks import (
     PlaceKey,
     Whole,
     Yardsticks,
+    around,
     differing_elements,
     distance_of,
     factor_of,
@@ -294,7 +295,8 @@ def compared(
     Raises ``TraceError`` where they have no place in common, or a yardstick has not."""
     for one in (first, second):
         check_side(one, str(one.places.path), is_first=one is first)
-    sides = [JoinedRanks(one) for one in (first, second, *shaken, *of_second)]
+    names = first.places.names, second.places.names
+    sides = [JoinedRanks(one, *names) for one in (first, second, *shaken, *of_second)]
     for side in sides[1:]:
         side.name_entries_as(sides[0])
     count = 2 + len(shaken)
@@ -390,7 +392,6 @@ class _Comparing:
         self._reshaped: dict[int, tuple[tuple[int, ...], ...]] = {}
         """Rows that have other shapes in the second recording, with both shapes."""
         self._differing: set[PlaceKey] = set()
-        self._joined_rows: dict[int, list[Joined]] = {}
         self._weighed: set[int] = set()
         """Steps in which a module gives numbers of unequal parts: nobody knows whether these or the loss are wrong."""
         self._has_other_forward = False
@@ -616,7 +617,7 @@ class _Comparing:
         rows = {**self._first.rows, **self._second.rows}
         rows = {key: row for key, row in rows.items() if key.phase is not Phase.RECOMPUTE or key in both}
         called = {key.module for key in rows if key.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT)}
-        of_model = {key for key in rows if key.kind is PlaceKind.OUTPUT and _is_called_by(key.module, called)}
+        of_model = {key for key in rows if key.kind is PlaceKind.OUTPUT and not called.isdisjoint(around(key.module))}
         return {
             key: key not in of_model and key.kind is not PlaceKind.REGION
             for key in rows
@@ -740,7 +741,7 @@ class _Comparing:
     def _rows_in(self, step: int) -> tuple[int, int, int]:
         """Rows of the program's calls of a step that both have, and those that only one or the other has."""
         sides = [side.row_calls.get(step, []) for side in self._whole_and_part]
-        both = sum(len(one.sources) for one in self._joined(step))
+        both = sum(len(one.sources) for one in self._joined.get(step, ()))
         lacking = [sum(int(call.is_row.sum()) for call in side) - both for side in sides]
         return both, lacking[0], lacking[1]
 
@@ -749,12 +750,12 @@ class _Comparing:
         """The side that takes the batch as a whole, and the one that was recorded as rows of it."""
         return (self._second, self._first) if self._first.header.rows_of else (self._first, self._second)
 
-    def _joined(self, step: int) -> list[Joined]:
-        """The rows of a step that both have, by call of the side that splits the batch."""
-        if step not in self._joined_rows:
-            whole, part = (side.row_calls.get(step, []) for side in self._whole_and_part)
-            self._joined_rows[step] = [one for call in joined_rows(Matching(whole), part) for one in call]
-        return self._joined_rows[step]
+    @cached_property
+    def _joined(self) -> dict[int, list[Joined]]:
+        """By step, the rows that both have, by call of the side that splits the batch."""
+        wholes, parts = (side.row_calls for side in self._whole_and_part)
+        joined = {step: joined_rows(Matching(wholes[step]), parts[step]) for step in wholes.keys() & parts.keys()}
+        return {step: [one for call in calls for one in call] for step, calls in joined.items()}
 
     def _position(
         self, key: PlaceKey, one: Whole, other: Whole, ratio: float | None, yard: tuple[float, float] | None
@@ -764,7 +765,8 @@ class _Comparing:
             return None
         whole = self._whole_and_part[0]
         call = whole.call_around(whole.rows[key], key.step)
-        ends = next((one.is_end for one in self._joined(key.step) if one.call == call), np.zeros(0, bool))
+        joined = self._joined.get(key.step, ())
+        ends = next((one.is_end for one in joined if one.call == call), np.zeros(0, bool))
         if ends.all() or one.form.size % len(ends):
             return None
         begins = np.concatenate(([0], np.flatnonzero(ends) + 1))
@@ -785,22 +787,21 @@ class _Comparing:
 
     def _results_around(self, row: int, module: str, phase: Phase, step: int) -> tuple[str, list[int]]:
         """The innermost module around ``module`` that returns after ``row``, and what it returned next."""
-        while module:
-            module = module.rpartition(".")[0]
+        for outer in around(module):
             later = [
-                (key.occurrence, other) for other, key in self._outputs.get((module, phase, step), ()) if other > row
+                (key.occurrence, other) for other, key in self._outputs.get((outer, phase, step), ()) if other > row
             ]
             if later:
-                return module, [other for occurrence, other in later if occurrence == later[0][0]]
+                return outer, [other for occurrence, other in later if occurrence == later[0][0]]
         return "", []
 
     @cached_property
     def _outputs(self) -> dict[tuple[str, Phase, int], list[tuple[int, PlaceKey]]]:
         """Rows of outputs by module, phase and step, in order."""
-        outputs: dict[tuple[str, Phase, int], list[tuple[int, PlaceKey]]] = {}
+        outputs = defaultdict[tuple[str, Phase, int], list[tuple[int, PlaceKey]]](list)
         for key, row in self._first.rows.items():
             if key.kind is PlaceKind.OUTPUT:
-                outputs.setdefault((key.module, key.phase, key.step), []).append((row, key))
+                outputs[key.module, key.phase, key.step].append((row, key))
         return outputs
 
     @cached_property
@@ -808,7 +809,7 @@ class _Comparing:
         """Inputs of modules that no module calls, with their rows."""
         inputs = {key: row for key, row in self._first.rows.items() if key.kind is PlaceKind.INPUT}
         modules = {key.module for key in inputs}
-        return {key: row for key, row in inputs.items() if not _is_called_by(key.module, modules)}
+        return {key: row for key, row in inputs.items() if modules.isdisjoint(around(key.module))}
 
     @cached_property
     def _keys(self) -> dict[int, PlaceKey]:
@@ -844,8 +845,11 @@ class _Comparing:
         if one.kind is PlaceKind.OUTPUT_GRADIENT:
             return -self._first.rows.get(self._output_of(one.order), one.order), 0
         module = self._keys[one.order].module
-        left = self._last_outputs[one.step]
-        rows = [row for other, row in left.items() if other == module or (module and _is_inside(other, module))]
+        rows = [
+            of_module[-1][0]
+            for (other, _, step), of_module in self._outputs.items()
+            if step == one.step and (other == module or (module and _is_inside(other, module)))
+        ]
         return -min(rows, default=one.order), 1
 
     def _consumer(self, row: int) -> int | None:
@@ -975,11 +979,7 @@ class _Comparing:
         kind, module, *_ = self._keys[row]
         if kind is PlaceKind.DECISION and module in self._called:  # its own code decides
             return module
-        while module:
-            module = module.rpartition(".")[0]
-            if module in self._called:
-                return module
-        return None
+        return next((one for one in around(module) if one in self._called), None)
 
     @cached_property
     def _called(self) -> dict[str, int]:
@@ -991,20 +991,11 @@ class _Comparing:
     @cached_property
     def _inputs(self) -> dict[JoinedCall, list[int]]:
         """The rows of the inputs of each call of a module."""
-        inputs: dict[JoinedCall, list[int]] = {}
+        inputs = defaultdict[JoinedCall, list[int]](list)
         for key, row in self._first.rows.items():
             if key.kind is PlaceKind.INPUT:
-                inputs.setdefault(key.call, []).append(row)
+                inputs[key.call].append(row)
         return inputs
-
-    @cached_property
-    def _last_outputs(self) -> dict[int, dict[str, int]]:
-        """By step, of each module: the row of its last output. The backward pass comes by in the opposite order."""
-        left: dict[int, dict[str, int]] = defaultdict(dict)
-        for key, row in self._first.rows.items():
-            if key.kind is PlaceKind.OUTPUT:
-                left[key.step][key.module] = max(row, left[key.step].get(key.module, -1))
-        return left
 
     # --- one place ---
 
@@ -1127,15 +1118,6 @@ def _leave_out_unchanged(*sides: JoinedRanks) -> None:
         if all(row is None or (left is not None and side.source(row) == side.source(left)) for side, row, left in rows):
             for side in sides:
                 side.rows.pop(key, None)
-
-
-def _is_called_by(module: str, modules: set[str]) -> bool:
-    """Return whether one of ``modules`` lies around ``module``."""
-    while module:
-        module = module.rpartition(".")[0]
-        if module in modules:
-            return True
-    return False
 
 
 def _is_inside(module: str, other: str) -> bool:

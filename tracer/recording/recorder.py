@@ -136,12 +136,8 @@ class Recorder:
         if path is not None and options.magnitudes:
             from tracer.recording.magnitudes.place_recorder import CallPlaces, Draws, PlaceRecorder
 
-            found = self.magnitudes = PlaceRecorder(self._file_at(path), self.attribution)
-            found.calls_of = places.calls_of
-            if places.names_of:
-                found.name_as(places)
-            if places.rows_of:
-                found.lay_out_as(places, *rank_and_world_size())
+            file, ranks = self._file_at(path), rank_and_world_size()
+            found = self.magnitudes = PlaceRecorder(file, self.attribution, places, *ranks)
             self._parts.append(RecorderPart(found.start, found.stop))
             observers += [found.gradients, Draws(found), *([CallPlaces(found)] if found.calls_of else [])]
         if options.keep is not None:

@@ -123,13 +123,15 @@ def fused(layout: str = "one after another", fault: str = "") -> Fused:
     return model
 
 
-def training(model: nn.Module, dtype: torch.dtype = torch.float32) -> Step:
+def training(
+    model: nn.Module, dtype: torch.dtype = torch.float32, loss: Callable[..., torch.Tensor] = functional.cross_entropy
+) -> Step:
     model.to(dtype)
 
     def step() -> None:
         ids = torch.arange(12).view(2, 6) % 7
         optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-        functional.cross_entropy(model(ids).float().flatten(0, 1), ids.roll(-1, 1).flatten()).backward()
+        loss(model(ids).float().flatten(0, 1), ids.roll(-1, 1).flatten()).backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -164,6 +166,15 @@ def test_a_fault_of_another_implementation_is_found_in_its_code(layout: str, fau
     assert comparison.first is not None
     assert (comparison.first.module, comparison.first.is_own_code) == ("Apart.layers.1.attention", True)
     assert comparison.call is None  # two implementations make other calls
+
+
+@pytest.mark.parametrize("second", [apart, fused])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_loss_that_is_a_module_on_one_side_alone_hides_no_name(second: Any, is_first: bool) -> None:
+    steps = training(apart(), loss=nn.CrossEntropyLoss()), training(second())
+    comparison = compared(*(steps[::-1] if is_first else steps))
+    assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    assert comparison.compared[1] - comparison.compared[0] == (1 if second is apart else 5)  # the module's own result
 
 
 def test_another_precision_has_the_same_parameters() -> None:
@@ -208,6 +219,42 @@ def test_a_matrix_that_is_kept_turned_is_the_same(is_fused: bool) -> None:
     comparison = compared(training(first), training(second))
     assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
     assert not any(one.lack is Lack.OTHER_SHAPE for one in comparison.only)
+
+
+class Convolutions(nn.Module):
+    """``names`` of its parts; ``factor`` of what the second convolution returns."""
+
+    def __init__(self, names: str, factor: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.order, self.factor = names.split(), factor
+        layers = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.Linear(8, 5)
+        for name, layer in zip(self.order, layers, strict=True):
+            self.add_module(name, layer)
+        setattr(self, f"{self.order[0]}_scale", nn.Parameter(torch.tensor(0.5)))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        one, norm, two, other_norm, last = map(self.get_submodule, self.order)
+        x = torch.randn(ids.numel(), 3, 8, 8, generator=torch.Generator().manual_seed(1))
+        x = functional.gelu(norm(one(x))) * getattr(self, f"{self.order[0]}_scale")
+        return last(functional.gelu(other_norm(two(x) * self.factor)).mean((2, 3))).unflatten(0, ids.shape)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.1])
+def test_convolutions_norms_and_scalars_are_paired_too(factor: float) -> None:
+    names = "conv1 bn1 conv2 bn2 fc", "stem stem_norm body body_norm head"
+    ids = torch.arange(4).view(2, 2)
+    first, second = Convolutions(names[0]), Convolutions(names[1], factor)
+    training_of = lambda model: lambda: functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten()).backward()  # noqa: E731
+    comparison = compared(training_of(first), training_of(second))
+    assert (comparison.names["conv2"], comparison.names["bn2"]) == ("body", "body_norm")
+    assert comparison.names["conv1_scale"] == "stem_scale"
+    assert comparison.compared[0] == comparison.compared[1]
+    if factor == 1:
+        assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    else:
+        assert comparison.first is not None
+        assert (comparison.first.place, comparison.first.is_own_code) == ("Convolutions.bn2", True)
 
 
 class Twice(nn.Module):

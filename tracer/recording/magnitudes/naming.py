@@ -8,13 +8,16 @@ from math import gcd
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 
 from tracer.names import PlaceKind
 from tracer.recording.magnitudes.sketching import DeviceSketch, sketched
 from tracer.recording.options import PlaceOptions
 from tracer.trace.values import read_magnitudes
-from tracer.trace.values.places import Form, Layout, layouts, spelled
+from tracer.trace.values.places import Form, Layout, PlaceName, layouts, spelled
 
+_OF_PARAMETERS = (PlaceKind.INITIAL, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE)
+_OF_MODULES = (PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.OUTPUT_GRADIENT, PlaceKind.REGION)
 #: Groups that parts of a matrix may be cut into: heads of attention.
 _MOST_GROUPS = 256
 
@@ -40,32 +43,38 @@ class Naming:
             self._modules[path] = spelled(self._names, path)
         return self._modules[path]
 
-    def results(self, path: str, tensor: torch.Tensor) -> list[torch.Tensor]:
-        """What each of the modules that it is returns: ``tensor`` cut along its last dimension."""
-        layout = self._layouts.get(path)
-        if layout is None or len(self.of(path)) == 1 or sum(layout.lengths) != tensor.shape[-1]:
-            return [tensor]
-        return _cut(tensor, layout._replace(dimension=-1, is_turned=False))
-
-    def parameters(self, path: str, name: str, tensor: torch.Tensor) -> list[tuple[str, str, torch.Tensor]]:
-        """Module, name and elements of what a parameter holds, or what has its shape, such as its gradient."""
-        full = f"{path}.{name}".lstrip(".")
-        targets = self._names.get(full) or (f"{self.of(path)[0]}.{name}".lstrip("."),)
-        if full not in self._layouts:
-            layout = self._layouts[full] = self._layout(path, targets, tensor)
-            if layout is not None and len(targets) > 1:
-                self._layouts.setdefault(path, layout)
-        layout = self._layouts[full]
-        pieces = [tensor] if layout is None else _cut(tensor, layout)
-        split = (target.rpartition(".") for target in targets)
-        return [(module, own, piece) for (module, _, own), piece in zip(split, pieces, strict=False)]
+    def places(self, place: PlaceName, tensor: torch.Tensor) -> list[tuple[PlaceName, torch.Tensor]]:
+        """The place of ``tensor`` under the other names; several with what each of them has of it."""
+        before, of, own = place.name.rpartition(" of ")
+        if place.kind in _OF_PARAMETERS:
+            full = f"{place.module}.{own}".lstrip(".")
+            names = self._names.get(full) or (f"{self.of(place.module)[0]}.{own}".lstrip("."),)
+            if full not in self._layouts:
+                self._layouts[full] = self._layout(place.module, names, tensor)
+                if len(names) > 1:
+                    self._layouts.setdefault(place.module, self._layouts[full])
+            split = [(module, f"{before}{of}{name}") for module, _, name in (one.rpartition(".") for one in names)]
+        elif place.kind in _OF_MODULES:
+            full, split = place.module, [(module, place.name) for module in self.of(place.module)]
+        else:
+            return [(place, tensor)]
+        layout = self._layouts.get(full)
+        pieces = [tensor] * len(split)
+        if layout is not None and place.kind in _OF_PARAMETERS:
+            pieces = _cut(tensor, layout)
+        elif layout is not None and place.kind is not PlaceKind.INPUT and sum(layout.lengths) == tensor.shape[-1]:
+            pieces = _cut(tensor, layout._replace(dimension=-1, is_turned=False))
+        elif place.kind is not PlaceKind.INPUT:  # nobody knows how its parts lie
+            pieces = [tensor]
+        named = (replace(place, module=module, name=name) for module, name in split)
+        return list(zip(named, pieces, strict=False))
 
     def _layout(self, path: str, targets: tuple[str, ...], tensor: torch.Tensor) -> Layout | None:
         theirs = [self._theirs[target] for target in targets if target in self._theirs]
         shapes = [form.shape for form, _ in theirs]
         found = [*layouts(tuple(tensor.shape), shapes)] if len(theirs) == len(targets) else []
-        if not found or (len(found) == 1 and len(targets) == 1):
-            return found[0] if found else None
+        if not found or (len(targets) == 1 and tensor.dim() != 2):
+            return None
         for layout in (laid for one in found for laid in _orders(one)):
             if all(_agrees(piece, *other) for piece, other in zip(_cut(tensor, layout), theirs, strict=True)):
                 return layout

@@ -6,7 +6,7 @@ import sys
 import weakref
 from _thread import get_ident
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -57,31 +57,33 @@ _CALLING = ("DistributedDataParallel", "DataParallel")
 class _Running(msgspec.Struct, eq=False):
     module: torch.nn.Module
     path: str
-    names: tuple[str, ...]
-    """What it is called; several: it is those together."""
     phase: Phase
     site: dict[str, str]
     undo: Callable[[], Any] = lambda: None
     """Takes away the hook that follows its own hooks, if there is one."""
     is_followed: bool = False
 
-    def places(self, kind: PlaceKind, name: str, phase: Phase | None = None) -> list[PlaceName]:
-        """The places of an input, an output or the gradient of one."""
-        phase = phase or self.phase
-        return [PlaceName(kind=kind, module=module, name=name, phase=phase, **self.site) for module in self.names]
+    def place(self, kind: PlaceKind, name: str, phase: Phase | None = None) -> PlaceName:
+        """The place of an input, an output or the gradient of one."""
+        return PlaceName(kind=kind, module=self.path, name=name, phase=phase or self.phase, **self.site)
 
 
 class PlaceRecorder(RegionObserver):
     """Records magnitudes in ``file`` from ``start`` to ``stop``, any number of times."""
 
-    def __init__(self, file: ValuesFile, attribution: Attribution) -> None:
+    def __init__(
+        self, file: ValuesFile, attribution: Attribution, places: PlaceOptions, rank: int | None, world_size: int | None
+    ) -> None:
         self.file = file
-        self.calls_of = ""
+        self.calls_of = places.calls_of
         """A module whose single calls are places too."""
-        self._batch_rows: BatchRows | None = None
-        self._naming: Naming | None = None
         self._attribution = attribution
         self._modules = attribution.modules
+        self._naming = Naming(places) if places.names_of else None
+        self._batch_rows: BatchRows | None = None
+        if places.rows_of:
+            is_class_here = not self._modules.model_class
+            self._batch_rows = BatchRows(places, rank or 0, world_size or 1, is_class_here=is_class_here)
         self.gradients = GradientFollower(self, attribution.modules)
         self._optimizer = attribution.optimizer
         self._sites = attribution.sites
@@ -95,15 +97,6 @@ class PlaceRecorder(RegionObserver):
         self._waiting: list[tuple[PlaceName, Form, int, int, Sketch | DeviceSketch | None, int, int]] = []
         self._optimizers: list[tuple[weakref.ref[Any], dict[str, Any]]] = []
         self._known_modules = -1
-
-    def lay_out_as(self, places: PlaceOptions, rank: int | None, world_size: int | None) -> None:
-        """Record inputs and outputs as rows of those in the file of values ``places.rows_of``."""
-        is_class_here = not self._modules.model_class
-        self._batch_rows = BatchRows(places, rank or 0, world_size or 1, is_class_here=is_class_here)
-
-    def name_as(self, places: PlaceOptions) -> None:
-        """Call modules and parameters as those in the file of values ``places.names_of`` are called."""
-        self._naming = Naming(places)
 
     # --- beginning and end ---
 
@@ -126,7 +119,7 @@ class PlaceRecorder(RegionObserver):
             self._running.pop().undo()
         if self.file.writer is not None:
             self._note_states()
-            self._record_gradients((self.named(parameter), parameter) for parameter in self.gradients.unread())
+            self._record_gradients((self.name_of(parameter), parameter) for parameter in self.gradients.unread())
         self.gradients.forget()
         self._settle()
         self._rows.clear()
@@ -163,7 +156,7 @@ class PlaceRecorder(RegionObserver):
             return
         phase = Phase.RECOMPUTE if seams.graph_task_id() != -1 else Phase.FORWARD
         site = placed(self._sites.innermost(frame), scope.called_from)
-        running = _Running(module, self.spelt(scope.path), self.called(scope.path), phase, site)
+        running = _Running(module, self.spelt(scope.path), phase, site)
         is_outermost = not self._running
         if is_outermost:
             self._note_new_modules()
@@ -176,8 +169,7 @@ class PlaceRecorder(RegionObserver):
             if is_outermost and phase is Phase.FORWARD:
                 self._note_rows(running, tensors, len([*_tensors(inputs)]))
             for name, tensor in tensors:
-                for place in running.places(PlaceKind.INPUT, name):
-                    self.record(place, tensor, shared=True)
+                self.record(running.place(PlaceKind.INPUT, name), tensor, shared=True)
 
     def _note_rows(self, running: _Running, tensors: list[tuple[str, torch.Tensor]], positional: int) -> None:
         """The rows that the program itself hands to a module."""
@@ -185,7 +177,7 @@ class PlaceRecorder(RegionObserver):
         if contents is None:
             return
         mode = "" if running.module.training else "evaluating"
-        place = running.places(PlaceKind.ROWS, mode)[0]
+        place = msgspec.structs.replace(running.place(PlaceKind.ROWS, mode), module=self.called(running.path)[0])
         sketch: Any = DeviceSketch(flat := contents.reshape(-1), flat.new_zeros(3))
         if flat.is_cpu:
             sketch = sketch.read()
@@ -222,13 +214,8 @@ class PlaceRecorder(RegionObserver):
         with unseen():
             for name, tensor in _tensors(output):
                 if tensor.is_floating_point():
-                    places = running.places(PlaceKind.OUTPUT, name)
-                    for place, piece in zip(places, self._results(running, tensor), strict=False):
-                        self.record(place, piece, shared=True)
+                    self.record(running.place(PlaceKind.OUTPUT, name), tensor, shared=True)
                     self._follow_gradient(running, name, tensor)
-
-    def _results(self, running: _Running, tensor: torch.Tensor) -> list[torch.Tensor]:
-        return [tensor] if self._naming is None else self._naming.results(running.path, tensor)
 
     def _follow_gradient(self, running: _Running, name: str, tensor: torch.Tensor) -> None:
         """Let the node that made an output tell the gradient that enters it. The graph stays as it is: a view whose
@@ -238,8 +225,8 @@ class PlaceRecorder(RegionObserver):
         node, number = tensor.grad_fn, tensor.output_nr
         if node is None:
             return
-        places = running.places(PlaceKind.OUTPUT_GRADIENT, name, Phase.BACKWARD)
-        occurrences = [self._occurrence(("ahead", place.key)) for place in places]
+        place = running.place(PlaceKind.OUTPUT_GRADIENT, name, Phase.BACKWARD)
+        occurrence = self._occurrence(("ahead", place.key))
         waits = [True]
 
         def tell(gradients: tuple[torch.Tensor | None, ...]) -> None:
@@ -247,9 +234,7 @@ class PlaceRecorder(RegionObserver):
             if waits and gradient is not None:
                 waits.clear()  # a second pass through the same graph is another place in no run
                 with suppress(Exception), unseen():
-                    pieces = self._results(running, gradient)
-                    for place, occurrence, piece in zip(places, occurrences, pieces, strict=False):
-                        self.record(place, piece, shared=True, occurrence=occurrence)
+                    self.record(place, gradient, shared=True, occurrence=occurrence)
 
         node.register_prehook(tell)
 
@@ -264,11 +249,10 @@ class PlaceRecorder(RegionObserver):
                 for name, tensor in (*module._parameters.items(), *module._buffers.items()):
                     if isinstance(tensor, _Tensor) and tensor.is_floating_point() and id(tensor) not in seen:
                         seen.add(id(tensor))
-                        for own, part, piece in self.pieces((self.spelt(path), name), tensor):
-                            place = PlaceName(kind=PlaceKind.INITIAL, module=own, name=part, phase=Phase.OTHER)
-                            if place.key not in self._initial:
-                                self._initial.add(place.key)
-                                self.record(place, piece)
+                        place = PlaceName(kind=PlaceKind.INITIAL, module=self.spelt(path), name=name, phase=Phase.OTHER)
+                        if place.key not in self._initial:
+                            self._initial.add(place.key)
+                            self.record(place, tensor)
         self._known_modules = self._modules.count
 
     # --- losses, gradients, parameters ---
@@ -310,29 +294,21 @@ class PlaceRecorder(RegionObserver):
                 self._record_of(PlaceKind.PARAMETER, name, parameter, site)
                 for key, value in (optimizer.state.get(parameter) or {}).items():
                     if isinstance(value, _Tensor) and value.is_floating_point() and value.numel() > 1:
-                        self._record_of(PlaceKind.STATE, name, value, site, f"{key} of ")
+                        self._record_of(PlaceKind.STATE, (name[0], f"{key} of {name[1]}"), value, site)
 
     def _parameters(self, optimizer: Any) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
         for number, group in enumerate(optimizer.param_groups):
             for index, parameter in enumerate(group["params"]):
-                module, name = self.named(parameter)
+                module, name = self.name_of(parameter)
                 yield (module, name or f"parameter {index} of group {number}"), parameter
 
-    def named(self, parameter: torch.Tensor) -> tuple[str, str]:
+    def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
         """The module's path and the name of a parameter; empty for other tensors."""
         full, path = self._modules.parameter(parameter)
         return self.spelt(path), full.removeprefix(path).lstrip(".")
 
-    def _record_of(
-        self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor, site: dict[str, Any], before: str = ""
-    ) -> None:
-        for module, own, piece in self.pieces(name, tensor):
-            place = PlaceName(kind=kind, module=module, name=f"{before}{own}", phase=Phase.OPTIMIZER, **site)
-            self.record(place, piece)
-
-    def pieces(self, name: tuple[str, str], tensor: torch.Tensor) -> list[tuple[str, str, torch.Tensor]]:
-        """Module, name and elements of each part of a parameter, or of what is of its shape."""
-        return [(*name, tensor)] if self._naming is None else self._naming.parameters(*name, tensor)
+    def _record_of(self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor, site: dict[str, Any]) -> None:
+        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER, **site), tensor)
 
     # --- compiled regions: a ``RegionObserver`` ---
 
@@ -348,7 +324,7 @@ class PlaceRecorder(RegionObserver):
 
     def _region(self, run: RegionRun, what: str, tensors: Any) -> None:
         phase = Phase.OPTIMIZER if run.in_optimizer else Phase.BACKWARD if run.in_engine else Phase.FORWARD
-        module, site = self.called(run.scope.path)[0], placed(run.site, run.called_from)
+        module, site = self.spelt(run.scope.path), placed(run.site, run.called_from)
         with suppress(Exception), unseen():
             for index, tensor in enumerate(tensors):
                 if isinstance(tensor, _Tensor) and tensor.is_floating_point():
@@ -364,6 +340,10 @@ class PlaceRecorder(RegionObserver):
     def called(self, path: str) -> tuple[str, ...]:
         path = self.spelt(path)
         return (path,) if self._naming is None else self._naming.of(path)
+
+    def named(self, place: PlaceName, tensor: torch.Tensor) -> Sequence[tuple[PlaceName, torch.Tensor]]:
+        """The places that a tensor is recorded at: several where it holds together what has places of its own."""
+        return [(place, tensor)] if self._naming is None else self._naming.places(place, tensor)
 
     # --- decisions ---
 
@@ -402,14 +382,14 @@ class PlaceRecorder(RegionObserver):
         """Write a row. ``shared``: another place of this step may hold the very tensor, which is not read again."""
         if self.file.writer is None or not tensor.numel():
             return
-        if occurrence is None:
-            occurrence = self._occurrence(place.key)
-        part = _readable(part_of, tensor)
-        several = [PartRows([] if part is None else [part], occurrence)]
-        if self._batch_rows is not None and part is not None:
-            several = self._batch_rows.rows(place, self.file.step, occurrence, part)
-        for parts, number in several:
-            self._record(place, tensor, number, parts, shared=shared)
+        for own, piece in self.named(place, tensor):
+            number = self._occurrence(own.key) if occurrence is None else occurrence
+            part = _readable(part_of, piece)
+            several = [PartRows([] if part is None else [part], number)]
+            if self._batch_rows is not None and part is not None:
+                several = self._batch_rows.rows(own, self.file.step, number, part)
+            for parts, number in several:
+                self._record(own, piece, number, parts, shared=shared)
 
     def _record(
         self, place: PlaceName, tensor: torch.Tensor, occurrence: int, parts: list[Part], *, shared: bool
@@ -422,8 +402,7 @@ class PlaceRecorder(RegionObserver):
                 self._write(place, known[3], occurrence, known[2])
                 return
         found = _readable(measured, *parts) if parts else None
-        row = self._next_row()
-        self._put(place, tensor, found, occurrence)
+        row = self.put(place, tensor, found, occurrence=occurrence)
         if shared and found is not None:
             self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row, found.form, found.offset)
 
@@ -431,31 +410,29 @@ class PlaceRecorder(RegionObserver):
         part = _readable(part_of, tensor)
         return None if part is None else _readable(measured, part)
 
-    def put(self, place: PlaceName, tensor: torch.Tensor, found: Measured | None, same: int = -1) -> int:
+    def put(
+        self,
+        place: PlaceName,
+        tensor: torch.Tensor,
+        found: Measured | None,
+        same: int = -1,
+        occurrence: int | None = None,
+    ) -> int:
         """Write a row of what was measured of ``tensor``; ``same``: the row that holds it. Its number."""
-        row = self._next_row()
+        row = 0 if self.file.writer is None else self.file.writer.places + len(self._waiting)
         if tensor.numel():
-            self._put(place, tensor, found, self._occurrence(place.key), same)
+            occurrence = self._occurrence(place.key) if occurrence is None else occurrence
+            if found is None:
+                self._write(place, Form(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)), occurrence)
+            elif same >= 0 and found.form.held != 0:
+                self._write(place, found.form, occurrence, same)
+            elif found.form.held != 0:
+                self._write(place, found.form, occurrence, sketch=found.sketch, bits=found.bits, offset=found.offset)
         return row
-
-    def _put(
-        self, place: PlaceName, tensor: torch.Tensor, found: Measured | None, occurrence: int, same: int = -1
-    ) -> None:
-        if found is None:
-            self._write(place, Form(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)), occurrence)
-        elif found.form.held == 0:
-            return
-        elif same >= 0:
-            self._write(place, found.form, occurrence, same)
-        else:
-            self._write(place, found.form, occurrence, sketch=found.sketch, bits=found.bits, offset=found.offset)
 
     def _occurrence(self, of: Any) -> int:
         self._counts[of] += 1
         return int(self._counts[of]) - 1
-
-    def _next_row(self) -> int:
-        return 0 if self.file.writer is None else self.file.writer.places + len(self._waiting)
 
     def _write(
         self,
@@ -616,17 +593,19 @@ class GradientFollower(Observer):
         if not self._left:
             self._in.clear()
         line = (None if left is None else left.line) or self._derived.get(storage_of(gradient), {})
-        now = self._measured(parameter, gradient)
-        before = now if left is None or left.measured is None else left.measured
-        for (module, own, piece), was, found in zip(self._rows.pieces(name, gradient), before, now, strict=True):
-            place = PlaceName(kind=PlaceKind.GRADIENT, module=module, name=own, phase=Phase.BACKWARD)
-            row = self._rows.put(place, piece, was or found)
-            is_same = was is None or was is found or (found is not None and 0 != was.bits == found.bits)
-            place = PlaceName(kind=place.kind, module=module, name=own, phase=Phase.OPTIMIZER, **line)
-            self._rows.put(place, piece, found, row if is_same else -1)
+        for at, (place, piece) in enumerate(self._places(name, gradient)):
+            before, now = (
+                None if left is None or left.measured is None else left.measured[at],
+                self._rows.measure(piece),
+            )
+            row = self._rows.put(place, piece, before or now)
+            is_same = before is None or (now is not None and 0 != before.bits == now.bits)
+            place = msgspec.structs.replace(place, phase=Phase.OPTIMIZER, **line)
+            self._rows.put(place, piece, now, row if is_same else -1)
 
-    def _measured(self, parameter: torch.Tensor, gradient: torch.Tensor) -> list[Measured | None]:
-        return [self._rows.measure(piece) for *_, piece in self._rows.pieces(self._rows.named(parameter), gradient)]
+    def _places(self, name: tuple[str, str], gradient: torch.Tensor) -> Sequence[tuple[PlaceName, torch.Tensor]]:
+        place = PlaceName(kind=PlaceKind.GRADIENT, module=name[0], name=name[1], phase=Phase.BACKWARD)
+        return self._rows.named(place, gradient)
 
     # --- calls ---
 
@@ -648,7 +627,10 @@ class GradientFollower(Observer):
                     touched = True
                     parameter = left.parameter()
                     if left.measured is None and parameter is not None and parameter.grad is not None:
-                        left.measured = self._measured(parameter, parameter.grad)
+                        left.measured = [
+                            self._rows.measure(one)
+                            for _, one in self._places(self._rows.name_of(parameter), parameter.grad)
+                        ]
                     if id(tensor) in written:
                         left.line = counter.origin.line()
         return touched

@@ -68,11 +68,12 @@ class PlaceName(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
         return words or "the program"
 
 
-def leads_with_class(names: Sequence[PlaceName]) -> bool:
-    """Return whether the paths of all modules begin with the class of one model, which a wrapper changes."""
-    roots = {name.module.partition(".")[0] for name in names if name.module}
+def leads_with_class(names: Sequence[PlaceName], *beside: Sequence[PlaceName]) -> bool:
+    """Return whether the paths of all modules begin with the class of one model, which a wrapper changes, and none of
+    ``beside`` has that model beside another one, such as a loss: its paths keep their classes."""
+    roots, *others = ({name.module.partition(".")[0] for name in one if name.module} for one in (names, *beside))
     has_bare = any(not name.module and name.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT) for name in names)
-    return len(roots) == 1 and not has_bare
+    return len(roots) == 1 and not has_bare and not any(roots < other for other in others)
 
 
 def module_of(name: PlaceName, *, leads_with_class: bool) -> str:
@@ -107,11 +108,12 @@ class Layout(NamedTuple):
 
 def layouts(whole: tuple[int, ...], parts: Sequence[tuple[int, ...]]) -> Iterator[Layout]:
     """How parts of these shapes can lie in one of the shape ``whole``, by sizes alone."""
-    for dimension, is_turned in product(range(len(whole)), (False, True)[: len(whole)]):
+    for dimension, is_turned in product((0, 1), (False, True) if len(whole) == 2 else (False,)):
         shapes = [part[::-1] if is_turned else part for part in parts]
-        lengths = tuple(shape[dimension] for shape in shapes if len(shape) == len(whole) <= 2)
-        others = {shape[:dimension] + shape[dimension + 1 :] for shape in (*shapes, whole)}
-        if len(lengths) == len(parts) and sum(lengths) == whole[dimension] and len(others) == 1:
+        others = {(*shape[:dimension], *shape[dimension + 1 :]) for shape in (*shapes, whole)}
+        lengths = tuple(sum(shape[dimension : dimension + 1]) for shape in shapes)
+        is_along = len(parts) == 1 or dimension < len(whole)
+        if is_along and sum(lengths) == sum(whole[dimension : dimension + 1]) and len(others) == 1:
             yield Layout(dimension, lengths, is_turned, order=tuple(range(len(parts))))
 
 
