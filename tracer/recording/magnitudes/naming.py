@@ -59,13 +59,12 @@ class Naming:
         else:
             return [(place, tensor)]
         layout = self._layouts.get(full)
-        pieces = [tensor] * len(split)
-        if layout is not None and place.kind in _OF_PARAMETERS:
-            pieces = _cut(tensor, layout)
-        elif layout is not None and place.kind is not PlaceKind.INPUT and sum(layout.lengths) == tensor.shape[-1]:
-            pieces = _cut(tensor, layout._replace(dimension=-1, is_turned=False))
-        elif place.kind is not PlaceKind.INPUT:  # nobody knows how its parts lie
-            pieces = [tensor]
+        if layout is not None and place.kind in _OF_MODULES:
+            layout = layout._replace(dimension=tensor.dim() - 1, is_turned=False)
+        pieces = [tensor] * (len(split) if place.kind is PlaceKind.INPUT else 1)
+        if layout is not None and place.kind is not PlaceKind.INPUT:  # else nobody knows how its parts lie
+            length = sum(tensor.shape[layout.dimension : layout.dimension + 1])
+            pieces = _cut(tensor, layout) if length == sum(layout.lengths) else pieces
         named = (replace(place, module=module, name=name) for module, name in split)
         return list(zip(named, pieces, strict=False))
 
