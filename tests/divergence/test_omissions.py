@@ -243,3 +243,48 @@ def test_gradients_that_are_lost_between_micro_batches_are_named(
 def test_a_checkpoint_at_the_end_of_a_window_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = ACCUMULATES.format(every=3).replace('"4.pt"', '"6.pt"')
     assert resumed(tmp_path, monkeypatch, source, 2).agrees
+
+
+IN_A_CLASS = """
+import torch
+class Trainer:
+    def __init__(self, model, data):
+        self.model, self.data = model, data
+        self.opt = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+        self.step, self.epoch, self.done = 0, 0, 0
+    def batches(self):
+        order = torch.randperm(8, generator=torch.Generator().manual_seed(self.epoch)).tolist()
+        for n in range(self.done, 4):
+            yield self.data[order[2 * n : 2 * n + 2]]
+    def load(self, held):
+        self.model.load_state_dict(held["model"])
+        self.opt.load_state_dict(held["opt"])
+        {restore}
+    def train_step(self, x):
+        self.opt.zero_grad()
+        self.model(x).square().mean().backward()
+        self.opt.step()
+    def fit(self):
+        while self.epoch < 3:
+            for x in self.batches():
+                self.train_step(x)
+                self.step, self.done = self.step + 1, self.done + 1
+                held = dict(model=self.model.state_dict(), opt=self.opt.state_dict())
+                torch.save(held | dict(step=self.step, epoch=self.epoch, done=self.done), f"{{self.step}}.pt")
+            self.epoch, self.done = self.epoch + 1, 0
+torch.manual_seed(0)
+trainer = Trainer(torch.nn.Linear(4, 1), torch.randn(8, 4))
+if RESUMES:
+    trainer.load(torch.load("6.pt"))
+trainer.fit()
+"""
+
+
+@pytest.mark.parametrize("lost", ["", "step", "epoch", "done"])
+def test_in_a_trainer_whose_batches_a_generator_gives_the_attribute_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    kept = (f'self.{name} = held["{name}"]' for name in ("step", "epoch", "done") if name != lost)
+    found = resumed(tmp_path, monkeypatch, IN_A_CLASS.format(restore="; ".join(kept)), 6)
+    assert [each.what.partition(" is ")[0] for each in found.not_restored] == [f"`self.{lost}`" for _ in lost[:1]]
+    assert {each.location for each in found.not_restored} <= {"train.py:7"}

@@ -82,6 +82,7 @@ class RunLines:
         self.frames: dict[int, _Frame] = {}
         self.cut = len(self.records)
         """The place of the first record that is compared."""
+        self._changes: dict[int, list[Change]] = {}
         self.update = self.cut
         """The place of the first record after the first common update."""
         codes: dict[int, LineCode] = {}
@@ -107,14 +108,17 @@ class RunLines:
             )
             self.texts[location] = LineText((*reads,), (*stores,), (*calls,), parts[0].first, parts[-1].loop)
 
-    def changes(self, until: int | None = None) -> Iterator[Change]:
-        """Yield what lines changed, up to the cut, or up to another place."""
-        for record in self.records[: self.cut if until is None else until]:
-            if isinstance(record, LineRow) and record.frame in self.frames:
-                key = self.frames[record.frame].key
-                location = f"{key[0]}:{record.line}"
-                text = self.texts.get(location, LineText())
-                yield Change(location, key, text, record.call, record.changed)
+    def changes(self, until: int | None = None) -> list[Change]:
+        """What lines changed, up to the cut, or up to another place."""
+        until = self.cut if until is None else until
+        if until not in self._changes:
+            rows = (row for row in self.records[:until] if isinstance(row, LineRow) and row.frame in self.frames)
+            places = ((row, self.frames[row.frame].key) for row in rows)
+            located = ((row, key, f"{key[0]}:{row.line}") for row, key in places)
+            self._changes[until] = [
+                Change(at, key, self.texts.get(at, LineText()), row.call, row.changed) for row, key, at in located
+            ]
+        return self._changes[until]
 
     def seen(self) -> Iterator[tuple[Key, dict[str, str]]]:
         """Yield what calls were given, and lines changed, up to the cut."""
@@ -192,9 +196,9 @@ class RunLines:
                 states.update(now)
         return states, moved
 
-    def from_cut(self, states: dict[int, dict[str, str]], alone: set[int]) -> Iterator[LineRecord]:
-        """Yield the records from the cut on; ``states``: what each frame that ran already begins with; ``alone``: those
-        that the other run does not go on with."""
+    def from_cut(self, states: dict[int, dict[str, str]], innermost: _Frame) -> Iterator[LineRecord]:
+        """Yield the records from the cut on; ``states``: what each frame that ran already begins with, the generators
+        that wait after ``innermost``."""
         yield from (record for record in self.records[: self.cut] if isinstance(record, (LineCode, Text)))
         calls = [change.call for change in self.changes()]
         numbers: dict[tuple[int, int], tuple[int, int]] = {}
@@ -206,12 +210,13 @@ class RunLines:
             numbers[frame, line] = first, n
             return n - first + 1
 
-        followed = set(states)
+        followed, runs = set(states), 1
         for frame, state in states.items():
             old = self.frames[frame].entered
             parent, line = (old.parent, old.parent_line) if old.parent in followed else (-1, 0)
-            n, call = 0 if frame in alone else 1, calls[-1] if calls else old.call
-            yield Continued(old.thread, frame, old.code, old.count, parent, line, n, call, state)
+            call = calls[-1] if calls else old.call
+            yield Continued(old.thread, frame, old.code, old.count, parent, line, runs, call, state)
+            runs = 0 if frame == innermost.entered.frame else runs
         for record in self.records[self.cut :]:
             if isinstance(record, Entered):
                 if record.parent in followed or record.parent < 0:
@@ -290,8 +295,7 @@ def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines 
     (drawn, moved), (drawn_there, _) = whole.generators_at_cut(), resumed.generators_at_cut()
     for outermost, generators in zip((next(iter(each.values())) for each in states), (drawn, drawn_there), strict=True):
         outermost.update({name: generators.get(name, _NO_GENERATOR) for name in moved})
-    alone = {mine.entered.frame for mine, twin in running if twin is None}
-    records = list(whole.from_cut(states[0], alone)), list(resumed.from_cut(states[1], set()))
+    records = list(whole.from_cut(states[0], pairs[inner][0])), list(resumed.from_cut(states[1], pairs[inner][1]))
     kept: dict[tuple[str, str, str], str] = {}
     for key, changed in whole.seen():
         kept.update((attribute_of(key, name), digest) for name, digest in changed.items() if name.startswith("self."))

@@ -538,9 +538,10 @@ class _Comparison:
         if frame.is_body:
             self.modules.setdefault((frame.process, frame.code.file), frame)
         frame.last = frame.code.first
-        if pair is None:  # a generator that the resumed run calls anew
+        if not continued.parent_n:  # a generator that waits
             at = (frame, frame.code.first) if frame.parent is None else (frame.parent, continued.parent_line)
             frame.given = self._root(LineKind.STATE, *at, frame, of=f"{frame.code.function}{ARGUMENTS}")
+        if pair is None:
             return
         for name in sorted({*continued.changed, *pair.entered.changed}):
             digests = continued.changed.get(name, ""), pair.entered.changed.get(name, "")

@@ -183,7 +183,14 @@ class _Compared:
         self._told: dict[Omission, None] = {}
         self._seeded: set[str] = set()
         """The lines of loaders whose workers got other seeds."""
-        self._library = self._holders()
+        self._memo: dict[tuple[int, bool], list[ReadOtherwise]] = {}
+        self._model = next(iter(self._named_at(self._maker(_is_optimizer)[0], "parameters")), "model")
+        """What the line calls the model whose parameters the optimizer is given."""
+        made = (text for text in self._whole.texts.values() if any(map(_holds_states, text.calls)))
+        self._library = {last(path) for text in made for path in text.stores}
+        paths = (path.rpartition(".") for text in self._whole.texts.values() for path in text.reads)
+        self._library.update(last(owner) for owner, _, method in paths if method == "zero_grad")
+        """The names of torch's objects, of whose states other evidence speaks."""
         texts = [*self._whole.texts.values(), *self._resumed.texts.values()]
         self._stored = {last(path) for text in texts for path in text.stores}
         self._named = self._stored | {last(path) for text in texts for path in text.reads}
@@ -255,8 +262,8 @@ class _Compared:
             for path in self._text(_line(root)).reads
             if any(each.changed.get(path) == NO_DIGEST for each in changes)
         ]
-        if any(each.root.name == self._model() for each in self._all) and not kinds & _OF_MODELS:
-            what = f"`{self._model()}` differs in more than its parameters and buffers"
+        if any(each.root.name == self._model for each in self._all) and not kinds & _OF_MODELS:
+            what = f"`{self._model}` differs in more than its parameters and buffers"
             remedy = (
                 "Give its modules what the whole run has set on them: `train()` or `eval()`, attributes such as `p`."
             )
@@ -334,19 +341,13 @@ class _Compared:
             remedy = f"Save `{name}.state_dict()` as it is, not cast, rounded or a part of it{at}, and at this step."
         if kind is ValueKind.GENERATOR:
             what += ", and seeds the loader's workers" if location in self._seeded else ""
-            own = [
-                name
-                for each in self._whole.changes()
-                if each.location == location
-                for name, digest in each.changed.items()
-                if digest.startswith(OWN)
-            ]
-            remedy = self._of_generator(lack, own[0].removeprefix(GLOBAL) if own else "generator")
+            changed = [(each.location, *item) for each in self._whole.changes() for item in each.changed.items()]
+            states = {digest for at, _, digest in changed if at == location and digest.startswith(OWN)}
+            own = sorted((name.removeprefix(GLOBAL) for _, name, digest in changed if digest in states), key=len)
+            remedy = self._of_generator(lack, (*own, "generator")[0])
         if location in self._persistent:
-            remedy += (
-                f" The loader's persistent workers ({self._persistent[location]}) begin anew too, and so does what they"
-                " draw: seed them by the epoch, or by the sample's index."
-            )
+            what += f"; the loader's persistent workers ({self._persistent[location]}) begin anew too"
+            remedy += " Seed what workers draw from by the epoch, or by the sample's index."
         return Omission(what=what, location=location, remedy=remedy)
 
     def _made_by(self, lack: NotRestored) -> tuple[str, str]:
@@ -356,7 +357,7 @@ class _Compared:
             made = self._maker(lambda call: call.rpartition(".")[2] == holder)
             return made[0], made[1] or lack.kind.value
         if lack.kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
-            return "", self._model()
+            return "", self._model
         made = self._maker(_is_optimizer)
         return made[0], made[1] or next(iter(self._named_at(self._optimizer_line(), "step")), "optimizer")
 
@@ -366,25 +367,10 @@ class _Compared:
                 return location, text.stores[0]
         return "", ""
 
-    def _model(self) -> str:
-        """What the line calls the model whose parameters the optimizer is given."""
-        location, _ = self._maker(_is_optimizer)
-        return next(iter(self._named_at(location, "parameters")), "model")
-
-    def _holders(self) -> dict[str, ValueKind]:
-        """The names of torch's objects, of whose states other evidence speaks, and the kind of these."""
-        names = {self._model(): ValueKind.PARAMETER}
-        for text in self._whole.texts.values():
-            if any(_OF_TORCH.match(call) and "swa_utils" not in call for call in text.calls):
-                names.update(dict.fromkeys(map(last, text.stores), ValueKind.OPTIMIZER_STATE))
-        return names
-
     def _is_librarys(self, name: str) -> bool:
-        """Return whether a name is one of torch's objects, or a part of one that it keeps for itself."""
+        """Return whether a name is the model, one of torch's objects, or a part of one that it keeps for itself."""
         path = name.removeprefix(GLOBAL).split(".")
-        held = next((part for part in path if part in self._library), "")
-        is_model = self._library.get(held) is ValueKind.PARAMETER
-        return bool(held) and not (is_model and path[-1] != held)
+        return path[-1] == self._model or not self._library.isdisjoint(path)
 
     def _gave_last(self, kind: ValueKind, name: str, lack: NotRestored) -> str:
         """The line of the resumed run that gave a state what it holds: it made the object, loaded it, or set it."""
@@ -401,14 +387,11 @@ class _Compared:
 
     def _last_load(self, name: str) -> Change | None:
         """The last line of the resumed run that loads the state of an object called ``name``."""
-        loads = (
-            change
-            for change in self._resumed.changes()
-            if any(
-                last(path) == "load_state_dict" and name == last(path.rpartition(".")[0]) for path in change.text.reads
-            )
-        )
-        return next(reversed([*loads]), None) if name else None
+        for change in reversed(self._resumed.changes()) if name else ():
+            asked = (path.rpartition(".") for path in change.text.reads)
+            if any(method == "load_state_dict" and last(owner) == name for owner, _, method in asked):
+                return change
+        return None
 
     def _order(self, location: str) -> int:
         """The place of a line's last execution in the resumed run; -1 if it is not executed."""
@@ -416,11 +399,6 @@ class _Compared:
         return places[-1] if places else -1
 
     def _remedy(self, kind: ValueKind, name: str, location: str) -> str:
-        if kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
-            what = "parameters" if kind is ValueKind.PARAMETER else "all of it, buffers too"
-            return (
-                f"Save {what}: {self._pasted(f'{name}.state_dict()', f'{name}.load_state_dict(VALUE)', name, location)}"
-            )
         if kind in _HELD or (kind is ValueKind.OUTSIDE and name):
             return f"Save it: {self._pasted(f'{name}.state_dict()', f'{name}.load_state_dict(VALUE)', name, location)}"
         return _REMEDIES.get(kind, _REMEDIES[None])
@@ -529,28 +507,35 @@ class _Compared:
     def _otherwise(self, root: Root | None) -> list[ReadOtherwise]:
         """What the resumed run holds otherwise, and a call, or the first update, hangs on; of each object what tells
         most: a number before what has it inside."""
-        call = self._update if root is None else root.call
-        if call is None or (root is not None and root.only_second):
+        call = self._update if root is None else -1 if root.only_second else root.call
+        if call is None or call not in self._read:
             return []
+        key = call, root is None
+        if key not in self._memo:
+            self._memo[key] = self._find_otherwise(
+                call, is_update=root is None, may_guess=bool(root and root.reaches_training)
+            )
+        return self._memo[key]
+
+    def _find_otherwise(self, call: int, *, is_update: bool, may_guess: bool) -> list[ReadOtherwise]:
         read = [each for each in self._read.get(call, ()) if each.is_seen]
         found = [each for each in read if self._tells(each)]
-        if not found and root is not None and root.reaches_training:
+        if not found and may_guess:
             unseen = (each for each in self._read.get(call, ()) if not each.is_seen and is_plain(each.first))
             found = [each for each in unseen if each.root.kind is LineKind.STATE and self._tells(each)]
+        numbers = [
+            each for each in self._all if each.root.name in self._held and is_plain(each.first) and self._tells(each)
+        ]
+        if numbers and any(each.root.name.endswith(ARGUMENTS) for each in found):  # one that it may be given tells more
+            return list(dict.fromkeys([*(each for each in found if not each.root.name.endswith(ARGUMENTS)), *numbers]))
         loaders = {_object_of(each) for each in read if each.root.name and self._is_librarys(each.root.name)}
-        if root is not None and loaders:  # what a sampler is given is read where nobody names it
+        if loaders and not is_update:  # what a sampler is given is read where nobody names it
             while new := self._whole.feeding(loaders):
                 loaders |= new
-            numbers = [each for each in self._all if is_plain(each.first) and each not in found and self._tells(each)]
-            found += [each for each in numbers if each.root.kind is LineKind.STATE and _object_of(each) in loaders]
+            found += [each for each in numbers if each not in found and _object_of(each) in loaders]
             objects = {*map(_object_of, found)}
             found = [each for each in found if objects.isdisjoint(self._whole.feeding({_object_of(each)}))]
-        telling = {_object_of(each) for each in found if is_plain(each.first) or self._is_generator(each)}
-        return [
-            each
-            for each in found
-            if is_plain(each.first) or self._is_generator(each) or _object_of(each) not in telling
-        ]
+        return found
 
     def _is_generator(self, each: ReadOtherwise) -> bool:
         return self._held.get(each.root.name, ("", ""))[1].startswith(OWN)
@@ -654,6 +639,10 @@ def _calling(run: RunLines, beginnings: tuple[str, ...]) -> list[Change]:
         for change in run.changes()
         if any(last(call).startswith(beginnings) and last(call) != "load_state_dict" for call in change.text.calls)
     ]
+
+
+def _holds_states(call: str) -> bool:
+    return _OF_TORCH.match(call) is not None and "swa_utils" not in call
 
 
 def _is_optimizer(call: str) -> bool:

@@ -128,7 +128,7 @@ class Entered(msgspec.Struct, frozen=True, array_like=True, tag="call"):
 class Continued(Entered, frozen=True, array_like=True, tag="continued"):
     """A call that ran already where a run's lines were cut: ``changed`` is what its names, and generators, hold there.
 
-    In no file: `tracer resume` makes it.
+    In no file: `tracer resume` makes it, with ``parent_n`` 1, and 0 for a generator that waits.
     """
 
 
