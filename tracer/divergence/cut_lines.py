@@ -169,8 +169,9 @@ class RunLines:
         for at, record in enumerate(self.records):
             if isinstance(record, (Entered, LineRow)) and record.call > call:
                 end = end or at
-                frame = self.frames[record.frame]
-                if isinstance(record, LineRow) and frame.entered.call <= call:
+                frame = self.frames.get(record.frame)
+                is_first = frame is not None and not frame.entered.thread  # another thread may end a line meanwhile
+                if isinstance(record, LineRow) and frame is not None and is_first and frame.entered.call <= call:
                     chain = [frame]
                     while (parent := self.frames.get(chain[-1].entered.parent)) is not None:
                         chain.append(parent)
