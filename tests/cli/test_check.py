@@ -1,20 +1,27 @@
-"""``tracer check``: the exit code and the last line for verdicts, baselines, comments and formats."""
+"""``tracer check``: exit code and last line, baselines and comments, what a job on GitHub sees, accepted findings."""
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import product
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.report.samples import HOSTILE
 from tests.support.build import call, environment, finding, trace
 from tests.support.command import Command
+from tracer.cli.check import LIMIT, annotated, inert
 from tracer.gate import HEADER, LEGEND, format_baseline, updated
 from tracer.names import BlindSpotKind, Gradients, Verdict
 from tracer.trace.records import BlindSpot, CallGroup, TraceSource
 
 RULE, OP = "cuda-index-add", "aten.index_add_.default"
+
 #: A lock file's line for the finding of ``saved``; what follows differs from test to test.
 LINE = f"{RULE} | {OP} | forward | net.fc | train.py | forward"
 
@@ -49,6 +56,7 @@ BASELINES = {
     "expired": (("nondeterministic | 2020-01-01 | seen",), "1 expired"),
     "not-yet": (("nondeterministic | 2999-01-01 | seen",), ""),
 }
+
 COMMENTS = {
     "none": ("", False),
     "rule": ("# tracer: ignore[cuda-index-add] sums of two rows", True),
@@ -412,3 +420,144 @@ def test_report_lock_check_and_diff_count_the_same_findings(backend: str, tracer
     accepted = f"{count} accepted, " if count else ""
     assert f"passed; {accepted}2 draws that repeat" in through
     assert f"; {named} the same." in tracer("diff", arguments[0], "--torch", "2.12,2.13", "--backend", backend).out
+
+
+#: What GitHub's runner takes for a command: its name, its properties, its message.
+COMMAND = re.compile(r"::(\w+) ([^\n\r]*?)::([^\n\r]*)")
+
+
+@pytest.fixture
+def three_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three calls that CUDA makes nondeterministic: one a baseline accepts, one a comment, one nobody."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    functions = ("accepted", "commented", "left")
+    trace(*(call(OP, location=f"train.py:{n}", function=name) for n, name in enumerate(functions, 1))).save("t.json")
+    Path("train.py").write_text("\na(b)  # tracer: ignore[cuda-*] sums of two rows\n\n", encoding="utf-8")
+    line = f"cuda-index-add | {OP} | forward | net.fc | train.py | accepted | nondeterministic | | seen"
+    Path("determinism.lock").write_text(f"{HEADER}\n{LEGEND}\n{line}\n", encoding="utf-8")
+    return Path("t.json")
+
+
+CHECK = ("--backend", "cuda", "--baseline", "determinism.lock", "--select", "cuda-index-add")
+
+
+def test_sarif_says_who_accepted_what(three_calls: Path, tracer: Command) -> None:
+    assert tracer("check", three_calls, *CHECK, "-o", "out.sarif").code == 1
+    results = json.loads(Path("out.sarif").read_text())["runs"][0]["results"]
+    said = {
+        one["locations"][0]["physicalLocation"]["region"]["startLine"]: one["suppressions"]
+        for one in results
+        if one["ruleId"] == "cuda-index-add"
+    }
+    assert said == {
+        1: [{"kind": "external", "justification": "seen"}],
+        2: [{"kind": "inSource", "justification": "sums of two rows"}],
+        3: [],
+    }
+    assert all("suppressions" in one for one in results)
+
+
+def test_without_a_gate_nothing_is_suppressed(three_calls: Path, tracer: Command) -> None:
+    tracer("report", three_calls, "--backend", "cuda", "-o", "out.sarif")
+    results = json.loads(Path("out.sarif").read_text())["runs"][0]["results"]
+    assert not any("suppressions" in one for one in results)
+
+
+def test_junit_fails_once_where_the_gate_does(three_calls: Path, tracer: Command) -> None:
+    tracer("check", three_calls, *CHECK, "-o", "out.xml")
+    root = ElementTree.parse("out.xml").getroot()
+    assert root.get("failures") == "1"
+    (case,) = [case for case in root.iter("testcase") if case.get("name") == "cuda-index-add"]
+    assert (case[0].text or "").splitlines()[0].startswith("train.py:3: ")
+
+
+def test_markdown_counts_what_was_accepted(three_calls: Path, tracer: Command) -> None:
+    tracer("check", three_calls, *CHECK, "-o", "out.md")
+    assert "1 by the baseline" in Path("out.md").read_text()
+
+
+@pytest.mark.parametrize("actions", ["", "false", "true"])
+def test_what_fails_is_annotated_in_github_actions_alone(
+    three_calls: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch, actions: str
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", actions)
+    lines = tracer("check", three_calls, *CHECK).out.splitlines()
+    commands = [line for line in lines if line.startswith("::")]
+    if actions != "true":
+        assert commands == []
+        return
+    (line,) = commands
+    assert line.startswith(
+        "::error file=train.py,line=3,title=cuda-index-add::aten.index_add_ is nondeterministic (1 call"
+    )
+    assert lines[-1].startswith("tracer check: failed: 1 new")
+
+
+def test_files_are_named_from_the_repositorys_folder(
+    three_calls: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(Path.cwd().parent))
+    out = tracer("check", three_calls, *CHECK).out
+    assert f"::error file={Path.cwd().name}/train.py,line=3," in out
+
+
+def test_ten_of_each_kind_are_printed_and_the_rest_counted() -> None:
+    many = [finding(location=f"a.py:{n}", verdict=verdict) for verdict in ("raises", "conditional") for n in range(15)]
+    lines = list(annotated(many))
+    assert [line.split()[0] for line in lines[:-1]] == ["::error"] * LIMIT + ["::warning"] * LIMIT
+    assert lines[-1].startswith("tracer: 10 more")
+
+
+def unescaped(text: str) -> str:
+    for code, letter in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
+        text = text.replace(code, letter)
+    return text
+
+
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "a::b", "100%", "%0A::error::x", "a,line=7", "::stop-commands::x", "##[error]x"], ids=repr
+)
+def test_an_annotation_is_one_command_whatever_it_names(text: str) -> None:
+    check_annotation(text)
+
+
+@given(st.text(max_size=40))
+def test_any_string_stays_inside_its_annotation(text: str) -> None:
+    check_annotation(text)
+
+
+def check_annotation(text: str) -> None:
+    fields = {"op": text, "location": f"{text}:3", "function": text, "remedy": text, "rule": text}
+    (line,) = annotated([finding(**fields)])
+    assert len(line.splitlines()) == 1
+    found = COMMAND.fullmatch(line)
+    assert found is not None
+    kind, properties, _ = found.groups()
+    assert kind == "error"
+    cells = dict(cell.split("=", 1) for cell in properties.split(","))
+    assert set(cells) <= {"file", "line", "title"}
+    assert cells.get("line") == ("3" if text else None)
+    shown = unescaped(cells["title"])
+    assert len(shown) <= 1_000
+    if text.isprintable() and text == " ".join(text.split()) and len(text) < 900:
+        assert shown == text
+
+
+@given(st.text(max_size=20), st.sampled_from(["::error::", "##[error]", "  ::warning file=a::", ""]))
+def test_no_other_line_is_a_command(text: str, start: str) -> None:
+    line = inert(start + text)
+    assert not line.lstrip().startswith("::")
+    assert "##[" not in line
+
+
+def test_a_hostile_place_is_no_command_in_the_gates_own_lines(
+    three_calls: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace(call(OP, location="::error::hacked\n::error::twice:3")).save(three_calls)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    lines = tracer("check", three_calls, "--backend", "cuda", "--select", "cuda-index-add").out.splitlines()
+    commands = [line for line in lines if line.lstrip().startswith("::")]
+    assert len(commands) == 1
+    assert commands[0].startswith("::error file=%3A%3Aerror%3A%3Ahacked %3A%3Aerror")

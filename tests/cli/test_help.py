@@ -1,17 +1,22 @@
-"""``--help`` is quick and complete."""
+"""``--help`` and a shell's completion, and ``tracer demo``: what a newcomer meets first."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
-from tests.support.command import Command, process
+from tests.support.command import PLAIN, Command, process, tracer_process
 from tracer import __version__
-from tracer.cli.main import COMMANDS
+from tracer.bundled import make_training
+from tracer.cli.main import COMMANDS, tracer
+from tracer.trace import Trace
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -70,3 +75,92 @@ def test_a_reader_that_goes_away_gets_no_traceback(tmp_path: Path) -> None:
         err = running.stderr.read()
     assert running.returncode in (0, 141)
     assert err == b""
+
+
+VARIABLE = "_TRACER_COMPLETE"
+
+
+def completed(*args: str) -> list[str]:
+    """What follows ``tracer ARGS``, of which the last is begun."""
+    shell = ShellComplete(tracer, {}, "tracer", VARIABLE)
+    return [item.value for item in shell.get_completions(list(args[:-1]), args[-1])]
+
+
+def test_subcommands_complete() -> None:
+    assert completed("") == list(COMMANDS)
+    assert completed("re") == ["repeat", "resume", "report", "repro"]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"tables"}))
+def test_options_complete(name: str) -> None:
+    assert "--help" in completed(name, "--")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("report", "tra"),
+        ("check", "tra"),
+        ("diff", "tra"),
+        ("diff", "a", "tra"),
+        ("run", "tra"),
+        ("run", "a.py", "tra"),
+    ],
+)
+def test_files_are_left_to_the_shell(args: tuple[str, ...]) -> None:
+    shell = ShellComplete(tracer, {}, "tracer", VARIABLE)
+    assert [item.type for item in shell.get_completions(list(args[:-1]), args[-1])] == ["file"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_bash_itself_completes_with_the_script(tmp_path: Path) -> None:
+    """The printed script is sourced, and its function called as bash calls it."""
+    (tmp_path / "tracer").write_text(f'#!/bin/sh\nexec {sys.executable} -m tracer "$@"\n')
+    (tmp_path / "tracer").chmod(0o755)
+    asks = 'eval "$(_TRACER_COMPLETE=bash_source tracer)"; COMP_WORDS=(tracer rep); COMP_CWORD=1'
+    done = subprocess.run(
+        ["bash", "-c", f'{asks}; _tracer_completion tracer; echo "${{COMPREPLY[@]}}"'],
+        env={**PLAIN, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert [word.removeprefix("plain,") for word in done.stdout.split()] == ["repeat", "report", "repro"]
+
+
+def test_what_completes_imports_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom click.shell_completion import ShellComplete\nfrom tracer.cli.main import tracer\n"
+        "found = ShellComplete(tracer, {}, 'tracer', '_X').get_completions(['report'], '--ta')\n"
+        "assert [one.value for one in found] == ['--table'], found\n"
+        "assert not {'torch', 'pandas', 'rich'} & sys.modules.keys()\n"
+    )
+    done = process("-c", code, cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_the_demo_writes_its_files_and_says_what_to_open(tmp_path: Path, tracer: Command) -> None:
+    done = tracer_process("demo", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.csv", "report.html", "step.trace.json"]
+    assert "Open report.html in a browser" in done.out
+    assert "\x1b" not in done.out
+    trace = Trace.load(tmp_path / "step.trace.json")
+    assert trace.partial == ""
+    assert {"captions.words", "down.0", "head"} <= {one.module for one in trace.calls}
+    assert all(str(tmp_path) not in one.location for one in trace.calls)
+    again = tracer("report", tmp_path / "step.trace.json", "--backend", "cuda", "-o", tmp_path / "again.csv")
+    assert again.code == 0
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "report.csv").read_bytes()
+
+
+def test_the_demo_writes_where_it_is_told(tmp_path: Path, tracer: Command) -> None:
+    done = tracer("demo", "--output-dir", tmp_path / "new" / "place")
+    assert done.code == 0
+    assert len(list((tmp_path / "new" / "place").iterdir())) == 3
+
+
+def test_the_bundled_step_trains() -> None:
+    training = make_training()
+    losses = [training.step() for _ in range(4)]
+    assert losses[-1] < losses[0]

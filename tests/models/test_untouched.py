@@ -1,4 +1,4 @@
-"""Real training steps, with and without the recorder: the same bits, the right phases and modules, nothing kept."""
+"""Real training steps with and without the recorder, its digests, trials and rows: the same bits, nothing kept."""
 
 from __future__ import annotations
 
@@ -14,17 +14,23 @@ import pytest
 import torch
 
 from tests.models.workloads import IN_EVERY_RUN, MAKERS, RECOMPUTES, Training, make
+from tests.recording.values.reading import moments, rows
 from tests.support.bits import bits, random_state
 from tests.support.modes import CountingMode
+from tests.support.rows import otherwise
 from tests.support.slow import slow_unless
-from tracer import DeterminismTracer, Trace
-from tracer.names import Phase
+from tracer import DeterminismTracer, Trace, Trials
+from tracer.names import Phase, RowOutcome, Untried
+from tracer.trace.values import Mark, read_values
 
 STEPS = 3
+
 #: Modules that a model makes while it runs, and which ``named_modules()`` cannot know: they bear their class's name.
 MADE_ON_THE_WAY = {"whisper": {"CrossEntropyLoss"}}
+
 #: A hook on a parameter that reaches the parameter is a cycle that Python does not see.
 KEPT_BY_THEMSELVES = {"optimizer in backward"}
+
 every_workload = pytest.mark.parametrize("name", slow_unless(IN_EVERY_RUN, MAKERS))
 
 
@@ -156,3 +162,77 @@ def test_the_trace_survives_its_file(name: str, tmp_path: Path) -> None:
     _, trace = recorded(name)
     trace.save(tmp_path / "step.trace.json.gz")
     assert Trace.load(tmp_path / "step.trace.json.gz") == trace
+
+
+#: Quick, and between them: dropout, checkpointing, autocast, hooks on parameters, functions of the user's own.
+QUICK = ("mixed precision", "optimizer in backward", "custom function")
+
+
+def check(name: str) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # what varies by threads is no business of this test
+    try:
+        untouched = left_behind(make(name), nullcontext())
+        training = make(name)
+        tracer = DeterminismTracer(model=training.model, trials=Trials(2, all=True))
+        recorded = left_behind(training, tracer)
+    finally:
+        torch.set_num_threads(threads)
+    for part, value in untouched.items():
+        assert recorded[part] == value, part
+    tried = [(group.op, group.tried) for group in tracer.trace.calls if group.tried is not None]
+    assert [op for op, one in tried if one.varied] == []
+    assert [op for op, one in tried if Untried.FAILED in one.untried] == []
+    assert sum(one.trials for _, one in tried) > 100
+
+
+@pytest.mark.parametrize("name", [name for name in MAKERS if name in QUICK])
+def test_trials_leave_every_bit_as_it_was_and_nothing_varies_on_one_thread(name: str) -> None:
+    check(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MAKERS if name not in QUICK])
+def test_trials_leave_every_bit_of_a_larger_step_as_it_was(name: str) -> None:
+    check(name)
+
+
+@every_workload
+def test_digests_leave_every_bit_as_it_was_and_agree_in_a_second_run(name: str, tmp_path: Path) -> None:
+    found = []
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # what varies by threads is no business of this test
+    try:
+        untouched = left_behind(make(name), nullcontext())
+        for run in range(2):
+            training = make(name)
+            tracer = DeterminismTracer(model=training.model, values=tmp_path / f"{run}.values")
+            recorded = left_behind(training, tracer)
+            for part, value in untouched.items():
+                assert recorded[part] == value, part
+            assert tracer._session.recorder.values is not None
+            assert tracer._session.recorder.values.calls.failures == 0
+            found.append(read_values(tmp_path / f"{run}.values"))
+    finally:
+        torch.set_num_threads(threads)
+    first, second = found
+    assert not first.partial
+    for one, other in zip(rows(first), rows(second), strict=True):
+        assert one == other
+    assert moments(first) == moments(second)
+    lost = [row for row in rows(first) if row.mark_bits & (Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED)]
+    assert not lost
+
+
+@every_workload
+def test_rows_leave_every_bit_as_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = otherwise(monkeypatch)
+    untouched = left_behind(make(name), nullcontext())
+    training = make(name)
+    tracer = DeterminismTracer(model=training.model, rows=True)
+    recorded = left_behind(training, tracer)
+    for part, value in untouched.items():
+        assert recorded[part] == value, part
+    assert not found
+    counts = {outcome: sum(one.count for one in tracer.trace.rows if one.outcome is outcome) for outcome in RowOutcome}
+    assert counts[RowOutcome.EQUAL] > counts[RowOutcome.UNKNOWN]

@@ -1,4 +1,4 @@
-"""Tensor subclasses, higher-order ops, inference mode, modes of the user's."""
+"""Tensors that are not plain: subclasses, ``meta``, higher-order ops, inference mode, modes of the user's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.lines import groups, one, record
 from tracer import DeterminismTracer, judge
-from tracer.names import BlindSpotKind
+from tracer.facts import MISSING
+from tracer.names import BlindSpotKind, Verdict
+from tracer.recording.calls.groups import OverloadInfo
+from tracer.report.sections.answers import headline
 
 
 class Wrapped(torch.Tensor):
@@ -328,3 +331,108 @@ def test_numbers_empty_lists_and_out_arguments() -> None:
 def test_a_factory_bears_the_facts_of_what_it_made() -> None:
     tracer = record(lambda: torch.empty(2, 3, dtype=torch.int16))
     assert one(tracer, "aten.empty").facts == {"device": "cpu", "dtype": "int16", "layout": "strided", "ndim": 2}
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(10, 4, padding_idx=0)
+        self.layer = nn.LSTM(4, 4)
+        self.norm = nn.LayerNorm(4)
+        self.head = nn.Linear(4, 4)
+        nn.init.trunc_normal_(self.head.weight)
+        frequencies = 1.0 / (10_000 ** (torch.arange(0, 4, 2) / 4))
+        self.register_buffer("frequencies", frequencies)
+        self.register_buffer("mask", torch.tril(torch.ones(4, 4)).masked_fill(torch.ones(4, 4) == 0, float("-inf")))
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.head(self.norm(self.layer(self.embedding(words))[0]))
+        return out.logsumexp(-1).sum()
+
+
+def llama() -> nn.Module:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 64}
+    config = transformers.LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **sizes)
+    model: nn.Module = transformers.LlamaForCausalLM(config)
+    return model
+
+
+def trained(model: nn.Module, words: torch.Tensor) -> None:
+    optimizer = torch.optim.AdamW(model.parameters())
+    made = model(words)
+    (made if isinstance(made, torch.Tensor) else made.logits.sum()).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("make", [Net, llama])
+@pytest.mark.parametrize("backend", ["cpu", "cuda", "npu", "recorded"])
+def test_what_built_a_model_on_meta_is_not_held_against_the_step(make: Callable[[], nn.Module], backend: str) -> None:
+    with DeterminismTracer() as tracer:
+        with torch.device("meta"):
+            model = make()
+        model = model.to_empty(device="cpu")
+        for parameter in model.parameters():
+            nn.init.normal_(parameter)
+        trained(model, torch.ones(1, 4, dtype=torch.long))
+    assert any(group.facts["device"] == "meta" for group in tracer.trace.calls)
+    report = judge(tracer.trace, backend=backend)
+    assert not any(finding.rule.endswith("not-computed") for finding in report.findings)
+    assert not any("computed nothing" in banner for banner in report.banners)
+
+
+@pytest.mark.parametrize("backend", ["cuda", "recorded"])
+def test_a_step_on_meta_is_called_one_that_computed_nothing(backend: str) -> None:
+    with torch.device("meta"):
+        model = llama()
+        with DeterminismTracer(model) as tracer:
+            trained(model, torch.ones(1, 4, dtype=torch.long))
+    report = judge(tracer.trace, backend=backend)
+    assert headline(report) == (Verdict.UNKNOWN, "Nothing was computed: the step was recorded on meta tensors")
+    assert (report.tally[Verdict.UNKNOWN] > 0) == (backend == "cuda")
+
+
+aten = torch.ops.aten
+
+DENSE, EMPTY = torch.ones(2, 2), torch.ones(0, 2)
+
+SPARSE = torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], size=(2, 2))
+
+NESTED_LISTS: list[torch.Tensor] = [DENSE, SPARSE]
+
+ADDS = frozenset({"operands.sparse", "operands.uncoalesced"})
+
+PRODUCTS = frozenset({"operands.both_sparse", "shape.no_elements"})
+
+CALLS: list[tuple[Any, frozenset[str], tuple[Any, ...], bool]] = [
+    (aten.add_.Tensor, ADDS, (DENSE, DENSE), True),
+    (aten.add_.Tensor, ADDS, (DENSE, 1e-8), True),
+    (aten.add_.Tensor, ADDS, (torch.nn.Parameter(DENSE), DENSE), True),
+    (aten.add_.Tensor, ADDS, (DENSE, SPARSE), False),
+    (aten.add_.Tensor, ADDS, (SPARSE, SPARSE), False),
+    (aten.mul.Tensor, ADDS, (EMPTY, 2), True),
+    (aten._foreach_add_.List, ADDS, ([DENSE, DENSE], NESTED_LISTS), False),
+    (aten.mm.default, PRODUCTS, (DENSE, DENSE), True),
+    (aten.mm.default, PRODUCTS, (EMPTY, DENSE), False),
+    (aten.mm.default, PRODUCTS, (SPARSE, SPARSE), False),
+    (aten.addmm.default, PRODUCTS, (DENSE, SPARSE, DENSE), False),
+]
+
+
+@pytest.mark.parametrize(("func", "asked", "args", "is_plain"), CALLS, ids=[f"{i}-{c[0]}" for i, c in enumerate(CALLS)])
+def test_what_is_told_beforehand_is_what_the_readers_say(
+    func: Any, asked: frozenset[str], args: tuple[Any, ...], is_plain: bool
+) -> None:
+    info = OverloadInfo(func, {str(func): asked})
+    assert info.plain is not None
+    assert info.plain.holds(args) is is_plain
+    told = info.read(args, {})
+    info.plain = None
+    assert told == info.read(args, {})
+    assert is_plain or any(value is not MISSING and value is not False for value in told)
+
+
+def test_what_asks_for_more_than_layouts_is_read_at_every_call() -> None:
+    asked = frozenset({"operands.sparse", "arg.reduction"})
+    assert OverloadInfo(aten.nll_loss_backward.default, {"aten.nll_loss_backward": asked}).plain is None
+    assert OverloadInfo(aten.view.default, {}).plain is None

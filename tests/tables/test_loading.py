@@ -1,7 +1,8 @@
-"""A table loads whole and checked, or not at all, with one line that says where it is wrong."""
+"""A table loads whole and checked, or not at all; what it takes over from another it marks as weaker."""
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 from tests.support.command import process
 from tests.tables.samples import HEAD, parse_table, rule_text, table
 from tracer.errors import TableError
-from tracer.names import Backend, Verdict
+from tracer.names import Backend, EvidenceKind, Prerequisite, Verdict
 from tracer.tables import loading
+from tracer.tables.lint import faults_of
 from tracer.tables.loading import (
     existing_tables,
     load_table,
@@ -19,8 +21,10 @@ from tracer.tables.loading import (
     named_variables,
     required_facts,
     table_file,
+    with_inherited,
 )
-from tracer.tables.rules import RECORDED_FACTS
+from tracer.tables.rules import RECORDED_FACTS, Case, Rule
+from tracer.tables.versions import placed, release, reviewed_in_words, reviewed_releases, speaks_of
 
 RACE = 'when = { "arg.accumulate" = true, ndim = [1, 2] }, verdict = "raises"'
 
@@ -155,3 +159,139 @@ def test_a_table_loads_in_a_blink(backend: Backend) -> None:
 def test_a_sample_table_is_what_it_says() -> None:
     (rule,) = table().rule
     assert (rule.id, rule.ops, rule.case[0].verdict) == ("cuda-sample", ("aten.sample",), Verdict.CONDITIONAL)
+
+
+ROCM = 'schema = 1\nbackend = "rocm"\nreviewed = ">=2.6,<=2.15"\ninherits = "cuda"\n'
+
+OWN = rule_text(id="rocm-own", ops='["aten.mm", "aten.scatter", "aten.sort.stable"]')
+
+PARENT = table(
+    rule_text(id="cuda-products", ops='["aten.mm", "aten.bmm"]'),
+    rule_text(id="cuda-scatter-src", ops='["aten.scatter.src"]'),
+    rule_text(id="cuda-sort", ops='["aten.sort"]'),
+)
+
+MERGED = with_inherited(table(OWN, head=ROCM), PARENT)
+
+
+def found(op: str) -> str:
+    rule = MERGED.find(op)
+    return rule.id if rule else ""
+
+
+def test_own_rules_come_before_inherited_ones() -> None:
+    assert found("aten.mm.default") == "rocm-own"
+    assert found("aten.bmm.default") == "rocm-cuda-products"
+    assert found("aten.addmm.default") == ""
+
+
+def test_a_rule_for_a_packet_keeps_out_what_the_parent_says_of_its_overloads() -> None:
+    assert found("aten.scatter.src") == "rocm-own"
+
+
+def test_a_rule_for_an_overload_leaves_the_others_to_the_parent() -> None:
+    assert found("aten.sort.stable") == "rocm-own"
+    assert found("aten.sort.default") == "rocm-cuda-sort"
+
+
+def test_cases_for_versions_that_the_table_does_not_speak_of_stay_behind() -> None:
+    old = '{ torch = "<2.1", verdict = "raises" }'
+    new = '{ verdict = "conditional" }'
+    merged = with_inherited(table(OWN, head=ROCM), table(rule_text(old, new, ops='["aten.topk"]')))
+    assert [len(rule.case) for rule in merged.rule] == [1, 1]
+    assert list(faults_of(merged)) == []
+
+
+def test_what_is_taken_over_says_so_and_weighs_least() -> None:
+    rule = MERGED.find("aten.bmm.default")
+    assert rule is not None
+    assert rule.why.startswith("Inherited from cuda")
+    assert {row.kind for row in rule.evidence} == {EvidenceKind.DOCUMENTED}
+    assert all(row.ref.startswith("inherited from the cuda table") for row in rule.evidence)
+
+
+def test_the_whole_is_as_sound_as_its_parts() -> None:
+    assert list(faults_of(MERGED)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("2.13.0+cpu", "2.13.0"),
+        ("2.13", "2.13.0"),
+        ("2.9.0a0+git1234", "2.9.0"),
+        ("2.15.0.dev20260801+cu130", "2.15.0"),
+        ("1.13.1", "1.13.1"),
+        ("2.6.0rc3", "2.6.0"),
+    ],
+)
+def test_a_version_is_read_as_its_release(text: str, read: str) -> None:
+    assert release(text) == read
+
+
+@pytest.mark.parametrize("text", ["", "two", "2", "2.x", "latest", "2.13.0 "[:0]])
+def test_what_is_no_version_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="version"):
+        release(text)
+
+
+@pytest.mark.parametrize(
+    ("version", "place"),
+    [
+        ("1.10.2", "older"),
+        ("1.11.0", "reviewed"),
+        ("1.13.1", "reviewed"),
+        ("2.15.0", "reviewed"),
+        ("2.15.1", "reviewed"),
+        ("2.16.0", "newer"),
+        ("3.0.0", "newer"),
+    ],
+)
+def test_a_version_lies_where_its_minor_release_lies(version: str, place: str) -> None:
+    assert placed(">=1.11,<=2.15", version) == place
+
+
+def test_a_version_between_two_reviewed_ranges_is_in_neither() -> None:
+    assert placed(">=2.0,<=2.1", "2.1.2") == "reviewed"
+    assert placed("<2.0", "2.0.0") == "newer"
+
+
+def test_releases_are_listed_oldest_first() -> None:
+    listed = reviewed_releases(">=1.13,<=2.2")
+    assert listed == ("1.13", "2.0", "2.1", "2.2")
+
+
+def test_an_empty_range_holds_everything_and_patch_releases_stay_with_their_minor() -> None:
+    assert speaks_of("", "2.6.0")
+    assert speaks_of("<2.6", "2.5.1")
+    assert not speaks_of("<2.6", "2.6.1")
+    assert speaks_of(">=2.6", "2.6.1")
+
+
+@pytest.mark.parametrize(
+    ("reviewed", "words"),
+    [(">=1.11,<=2.15", "1.11 to 2.15"), ("==2.4", "2.4"), (">=2.4,<=2.7,!=2.6", "2.4 to 2.5, 2.7"), (">=9", ">=9")],
+)
+def test_a_range_is_said_in_words(reviewed: str, words: str) -> None:
+    assert reviewed_in_words(reviewed) == words
+
+
+#: An edit under the mode; not the advice to switch the mode on, which is a setting, or to do one or the other.
+UNDER_THE_MODE = re.compile(
+    r"(?<!, or) with deterministic mode on|(?<!or) `[^`]*`,? (which|whose gradient) deterministic"
+)
+
+
+@pytest.mark.parametrize("backend", load_tables(), ids=str)
+def test_what_works_under_the_mode_alone_needs_it(backend: Backend) -> None:
+    table = load_tables()[backend]
+    speaking: list[Rule | Case] = [*table.rule, *table.libraries]
+    speaking += [case for rule in (*table.rule, *table.libraries) for case in rule.case]
+    silent = [
+        one.remedy
+        for one in speaking
+        if UNDER_THE_MODE.search(one.remedy) and Prerequisite.DETERMINISTIC_MODE not in one.needs
+    ]
+    assert silent == []
+    if backend is Backend.CUDA:
+        assert sum(bool(UNDER_THE_MODE.search(one.remedy)) for one in speaking) > 5

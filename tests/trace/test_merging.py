@@ -1,4 +1,4 @@
-"""Merging adds counts up, loses nothing, and says where recordings disagree."""
+"""Merging adds up, loses nothing, and says where recordings disagree; ranks side by side, rows of another layout."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,11 +23,13 @@ from tests.trace.strategies import traces
 from tracer import judge
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, DataShown, DeterministicMode, EventKind, Untried
+from tracer.report.sections.process import agreement, call_rows, ranks_named, setting_rows
 from tracer.trace import Trace
-from tracer.trace.differences import compare_ranks
+from tracer.trace.differences import RankComparison, compare_ranks
 from tracer.trace.file import load_traces
 from tracer.trace.merging import join, key_of, merge_traces, merged
 from tracer.trace.records import Argument, BlindSpot, CudaDevice, Environment, Event, TraceSource, Tried
+from tracer.trace.values.places import Matching, RowCall, are_alike, joined_rows
 
 
 @given(st.lists(traces, min_size=1, max_size=4))
@@ -182,6 +185,7 @@ def structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:
 
 #: What a merged trace keeps one by one, or takes from its first recording.
 KEPT_WHOLE = {Trace, TraceSource, Environment, CudaDevice, *structs_in(Argument)}
+
 MERGED = sorted({*structs_in(Trace)} - KEPT_WHOLE, key=lambda record: record.__name__)
 
 
@@ -244,9 +248,8 @@ def test_a_place_stands_in_a_file_where_it_always_stood() -> None:
 
 
 # --- several traces, read at once ---
-
-
 PROPERTY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
 #: Ranks whose groups are drawn from a few traces: many are alike, some stand in another order or are missing.
 jobs = st.lists(traces, min_size=1, max_size=3).flatmap(
     lambda several: st.lists(
@@ -333,3 +336,242 @@ def test_what_is_no_trace_is_refused_in_the_same_words(tmp_path: Path, text: str
         load_traces([sound, path])
     assert str(refusal.value) == str(long_way.value)
     assert gc.isenabled()
+
+
+PAD = float("nan")
+
+Call = list[list[float]]
+
+
+def calls(*contents: Call, module: str = "net") -> list[RowCall]:
+    return [RowCall(module, np.array(one, float)) for one in contents]
+
+
+def found(wholes: list[RowCall], parts: list[RowCall], **ranks: int) -> list[list[tuple[int, int] | None]]:
+    """The call and row of the whole batch of each row of each part."""
+    matching = Matching(wholes, **ranks)
+    places = [matching.find(part) for part in parts]
+    return [
+        [(call, row) if call >= 0 else None for call, row in zip(calls.tolist(), rows.tolist(), strict=True)]
+        for calls, rows in places
+    ]
+
+
+def places(call: int, *rows: int) -> list[tuple[int, int] | None]:
+    return [(call, row) for row in rows]
+
+
+LAYOUTS = {
+    "samples of a split batch": (
+        calls([[1], [2], [3], [4]]),
+        calls([[1], [2]], [[3], [4]]),
+        [places(0, 0, 1), places(0, 2, 3)],
+    ),
+    "two parts and four": (
+        calls([[1], [2]], [[3], [4]]),
+        calls([[1]], [[2]], [[3]], [[4]]),
+        [places(0, 0), places(0, 1), places(1, 0), places(1, 1)],
+    ),
+    "the same sample everywhere": (calls([[1], [1], [1]]), calls([[1]], [[1], [1]]), [places(0, 0), places(0, 1, 2)]),
+    "one by one, padded on the left by a mask": (
+        calls([[PAD, 5, 6], [7, 8, 9]]),
+        calls([[5, 6]], [[7, 8, 9]]),
+        [places(0, 1, 2), places(0, 3, 4, 5)],
+    ),
+    "padded without a mask": (
+        calls([[0, 5, 6], [7, 8, 9]]),
+        calls([[5, 6]], [[7, 8, 9]]),
+        [places(0, 1, 2), places(0, 3, 4, 5)],
+    ),
+    "padded on both sides, the ends alone in common": (
+        calls([[0, 0, 5, 6]]),
+        calls([[5, 6, 0, 0, 0]]),
+        [[(0, 2), (0, 3), None, None, None]],
+    ),
+    "a short prompt that ends a longer one": (
+        calls([[4, 5, 6], [PAD, 5, 6]]),
+        calls([[5, 6]], [[4, 5, 6]]),
+        [places(0, 4, 5), places(0, 0, 1, 2)],
+    ),
+    "packed": (
+        calls([[5, 6, 7, 8, 9]]),
+        calls([[5, 6, PAD], [7, 8, 9]]),
+        [[(0, 0), (0, 1), None, *places(0, 2, 3, 4)]],
+    ),
+    "token by token, all at once": (
+        calls([[5, 7, 7, 7], [6, 7, 8, 7]]),
+        calls([[5, 7], [6, 7]], [[7], [8]], [[7], [7]]),
+        [places(0, 0, 1, 4, 5), places(0, 2, 6), places(0, 3, 7)],
+    ),
+    "token by token, without a cache": (
+        calls([[7, 7]], [[7, 7, 7]], [[7, 7, 7, 8]]),
+        calls([[7, 7]], [[7]], [[8]]),
+        [places(0, 0, 1), places(1, 2), places(2, 3)],
+    ),
+    "prompts decoded one by one": (
+        calls([[PAD, 5], [6, 7]], [[8], [9]], [[8], [8]]),
+        calls([[5]], [[8]], [[8]], [[6, 7]], [[9]], [[8]]),
+        [places(0, 1), places(1, 0), places(2, 0), places(0, 2, 3), places(1, 1), places(2, 1)],
+    ),
+    "sequences that stand first": (
+        calls([[1, 2, 3, 4], [5, 6, 7, 8]]),
+        calls([[1], [5]], [[2], [6]]),
+        [places(0, 0, 4), places(0, 1, 5)],
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_are_found_where_they_stand(layout: str) -> None:
+    wholes, parts, expected = LAYOUTS[layout]
+    assert found(wholes, parts) == expected
+
+
+@pytest.mark.parametrize("contents", [[[8]], [[6, 6]], [[5, 7]], [[6]]], ids=["other", "repeated", "apart", "between"])
+def test_what_is_not_there_is_found_nowhere(contents: Call) -> None:
+    assert found(calls([[5, 6, 7]]), calls(contents)) == [[None] * len(contents[0])]
+
+
+def test_no_row_is_found_twice() -> None:
+    assert found(calls([[1], [2]]), calls([[1]], [[1]])) == [places(0, 0), [None]]
+
+
+def test_what_was_computed_has_the_rows_of_the_call_before() -> None:
+    wholes = [*calls([[1], [2]]), *calls([[0.11], [0.21]], module="head")]
+    parts = [*calls([[2]]), *calls([[0.2]], module="head"), *calls([[0.3]], module="other")]
+    assert found(wholes, parts) == [places(0, 1), places(1, 1), [None]]
+
+
+def test_ranks_have_equal_shares_of_rows_that_look_alike() -> None:
+    assert found(calls([[1], [1], [1], [1]]), calls([[1], [1]]), rank=1, world_size=2) == [places(0, 2, 3)]
+
+
+def test_rows_that_one_side_lacks_are_left_out_on_both() -> None:
+    wholes, parts = calls([[0, 0, 5, 6], [1, 2, 3, 4]]), calls([[5, 6]], [[3, 4]])
+    (first,), (second,) = joined_rows(Matching(wholes), parts)
+    ((whole,),) = joined_rows(Matching(wholes), parts, of_whole=True)
+    assert (first.targets.tolist(), second.targets.tolist()) == ([0, 1], [2, 3])
+    assert (whole.sources.tolist(), whole.targets.tolist()) == ([2, 3, 6, 7], [0, 1, 2, 3])
+    assert [one.sequences(length).targets.tolist() for one, length in ((first, 2), (second, 2), (whole, 4))] == [
+        [0],
+        [1],
+        [0, 1],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("other", "alike"),
+    [([[5, 6], [7, 8]], True), ([[9, 9], [9, 9]], True), ([[PAD, 6], [7, 8]], False), ([[5, 6, 7, 8]], False)],
+)
+def test_calls_are_alike_if_their_rows_are_in_the_same_positions(other: Call, alike: bool) -> None:
+    assert are_alike(calls([[5, 6], [7, 8]]), calls(other)) is alike
+
+
+def rank(number: int | None, *calls: Any, **fields: Any) -> Trace:
+    """A recording of one rank."""
+    return trace(*calls, sources=(TraceSource(name="train.py", rank=number, world_size=4, calls=1),), **fields)
+
+
+def compared(*ranks: Trace) -> RankComparison:
+    found = compare_ranks(ranks)
+    assert found is not None
+    return found
+
+
+def test_identical_ranks_are_said_to_be_identical() -> None:
+    found = compared(rank(1, call(count=3)), rank(0, call(count=3)))
+    assert found == RankComparison(ranks=(0, 1), alike=((0, 1),))
+    assert found.are_identical
+    assert agreement(found) == "All 2 ranks agree in settings, calls and the random draws of torch."
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[rank(0)], [rank(0), rank(0)], [rank(None), rank(None)], [rank(0), rank(None)], [trace(sources=()), rank(1)], []],
+)
+def test_what_is_not_of_several_ranks_is_not_compared(given: list[Trace]) -> None:
+    assert compare_ranks(given) is None
+
+
+def test_steps_of_one_rank_are_added_up_first() -> None:
+    found = compared(rank(0, call(count=1)), rank(1, call(count=3)), rank(0, call(count=2)))
+    assert found.are_identical
+
+
+def test_a_setting_that_differs_is_named_with_its_values() -> None:
+    found = compared(
+        rank(0, environment=environment(num_threads=4, variables={"NCCL_ALGO": "Ring"})),
+        rank(1, environment=environment(num_threads=4)),
+        rank(2, environment=environment(num_threads=8)),
+    )
+    assert list(setting_rows(found)) == [
+        "num_threads: 4 on ranks 0 and 1; 8 on rank 2",
+        "NCCL_ALGO: Ring on rank 0; not set on ranks 1 and 2",
+    ]
+    assert found.alike == ((0,), (1,), (2,))
+
+
+def test_calls_that_differ_are_named_the_largest_gap_first() -> None:
+    same = call("aten.mm.default")
+    found = compared(
+        rank(0, same, call(count=3), call("aten.add.Tensor")),
+        rank(1, same, call(count=9)),
+        rank(2, same, call(count=3), call("aten.add.Tensor")),
+    )
+    assert list(call_rows(found)) == [
+        "aten.index_add_ forward at train.py:10 (net.fc): 3 calls on ranks 0 and 2; 9 calls on rank 1",
+        "aten.add.Tensor forward at train.py:10 (net.fc): 1 call on ranks 0 and 2; 0 calls on rank 1",
+    ]
+    assert found.alike == ((0, 2), (1,))
+    assert agreement(found) == "The ranks differ: ranks 0 and 2 agree; rank 1 is alone."
+
+
+def test_as_many_calls_with_other_facts_differ() -> None:
+    found = compared(
+        rank(0, call(facts={"device": "cpu", "ndim": 2})), rank(1, call(facts={"device": "cpu", "ndim": 3}))
+    )
+    (one,) = found.calls
+    assert (one.counts, one.facts) == ((1, 1), ("ndim",))
+    assert next(call_rows(found)).endswith("1 call on each, with other ndim")
+
+
+@given(traces)
+def test_any_trace_is_identical_to_itself_as_another_rank(one: Trace) -> None:
+    ranks = [msgspec.structs.replace(one, sources=(TraceSource(rank=n),)) for n in range(3)]
+    assert compared(*ranks).are_identical
+
+
+@given(traces, traces)
+def test_identical_means_that_nothing_differs(one: Trace, other: Trace) -> None:
+    ranks = [msgspec.structs.replace(each, sources=(TraceSource(rank=n),)) for n, each in enumerate((one, other))]
+    found = compared(*ranks)
+    assert found.are_identical is (not (found.settings or found.calls))
+    for row in found.calls:
+        assert len(row.counts) == 2
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        ([3], "rank 3"),
+        ([1, 0], "ranks 0 and 1"),
+        ([0, 1, 2, 3, 8], "ranks 0-3 and 8"),
+        (list(range(64)), "ranks 0-63"),
+    ],
+)
+def test_ranks_in_a_row_are_a_span(ranks: list[int], said: str) -> None:
+    assert ranks_named(ranks) == said
+
+
+def test_a_comparison_survives_its_json() -> None:
+    found = compared(rank(0, call(count=3)), rank(1, call(count=9)))
+    assert msgspec.json.decode(msgspec.json.encode(found), type=RankComparison) == found
+
+
+def test_many_values_are_counted() -> None:
+    calling = compared(*(rank(n, call(count=1 + n)) for n in range(64)))
+    (row,) = call_rows(calling)
+    assert row.endswith("6 calls on rank 5; 58 further values on ranks 6-63")
+    few = compared(*(rank(n, call(count=1 + min(n, 8))) for n in range(64)))
+    assert agreement(few).endswith("rank 5 is alone; ranks 6-63 are in 3 further groups.")
+    assert ranks_named(range(0, 64, 2)) == "32 ranks (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20 ... 62)"

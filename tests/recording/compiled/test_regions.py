@@ -1,18 +1,29 @@
-"""Regions that Inductor compiled: seen within, at the program's lines, and compiled as without the recorder."""
+"""Regions that Inductor compiled: seen within, at their lines, compiled and run again as without the recorder."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from threading import get_ident
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from tests.recording.compiled.programs import Ran, groups, line_of, ran
+from tests.support.bits import bits, random_state
+from tests.support.build import call, trace
+from tracer import DeterminismTracer, Trials, judge
 from tracer.names import BlindSpotKind, DeterministicMode, Direction, Phase, RegionInside, RegionOrigin
+from tracer.recording.compiled.compilations import CompiledCode, CompileLog
+from tracer.recording.compiled.executions import Executions, RegionRun
+from tracer.recording.compiled.listing import RegionList
+from tracer.recording.events import EventLog
+from tracer.recording.memory_observers import StorageObservers
+from tracer.recording.origin.modules import OUTSIDE
+from tracer.recording.origin.sites import Sites
 from tracer.trace.records import CallGroup
 from tracer.trace.values import Mark, read_values
-
-pytestmark = pytest.mark.usefixtures("inductor")
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +56,13 @@ def gradients_of_look_up(run: Ran) -> list[CallGroup]:
     return [group for group in found if group.phase is Phase.BACKWARD]
 
 
+@pytest.mark.usefixtures("inductor")
 def test_what_was_compiled_with_the_recorder_is_found_in_the_cache_without_it(compiled: Ran, without: Ran) -> None:
     assert (compiled.hits, compiled.misses) == (0, 2)
     assert (without.hits, without.misses) == (2, 0)
 
 
+@pytest.mark.usefixtures("inductor")
 @pytest.mark.slow  # the keys are the same: the test above says so, whichever came first
 def test_what_was_compiled_without_the_recorder_is_found_in_the_cache_with_it(folder: Path) -> None:
     text = ran.__globals__["PROGRAM"].replace("summed.sum()", "summed.sum() * 2")
@@ -58,6 +71,7 @@ def test_what_was_compiled_without_the_recorder_is_found_in_the_cache_with_it(fo
     assert (first.hits, first.misses, second.hits, second.misses) == (0, 2, 2, 0)
 
 
+@pytest.mark.usefixtures("inductor")
 def test_losses_and_gradients_are_the_same_bits_with_the_recorder_and_with_values(
     compiled: Ran, without: Ran, moved: Ran
 ) -> None:
@@ -67,6 +81,7 @@ def test_losses_and_gradients_are_the_same_bits_with_the_recorder_and_with_value
             assert torch.equal(mine.grad, other.grad)
 
 
+@pytest.mark.usefixtures("inductor")
 def test_each_execution_is_one_call_with_digests_of_what_went_in_and_came_out(moved: Ran, folder: Path) -> None:
     values = read_values(folder / "moved.values")
     regions = {number: group for number, group in enumerate(values.groups) if group.region}
@@ -79,6 +94,7 @@ def test_each_execution_is_one_call_with_digests_of_what_went_in_and_came_out(mo
     assert len(set(values.inputs[calls[::2]].tolist())) == 1  # no optimizer steps: the forward reads the same
 
 
+@pytest.mark.usefixtures("inductor")
 def test_forward_and_backward_are_two_regions_that_ran_as_often_as_the_step(compiled: Ran) -> None:
     assert compiled.trace is not None
     regions = compiled.trace.regions
@@ -91,6 +107,7 @@ def test_forward_and_backward_are_two_regions_that_ran_as_often_as_the_step(comp
     assert {spot.kind for spot in compiled.trace.blind_spots} <= {BlindSpotKind.OTHER_THREAD}
 
 
+@pytest.mark.usefixtures("inductor")
 def test_every_op_of_a_region_is_counted_as_often_as_it_ran(compiled: Ran) -> None:
     assert compiled.trace is not None
     for region in compiled.trace.regions:
@@ -98,12 +115,14 @@ def test_every_op_of_a_region_is_counted_as_often_as_it_ran(compiled: Ran) -> No
         assert counted == region.ops * region.executions > 0
 
 
+@pytest.mark.usefixtures("inductor")
 def test_kernels_that_torch_calls_for_a_region_are_not_counted_beside_its_ops(compiled: Ran) -> None:
     assert compiled.trace is not None
     eager = [group for group in compiled.trace.calls if group.region is None]
     assert not [group for group in eager if ".out" in group.op or group.op.startswith("aten.addmm")]
 
 
+@pytest.mark.usefixtures("inductor")
 def test_an_addition_at_indices_names_its_line_and_a_kernel_that_adds_atomically(compiled: Ran) -> None:
     (group,) = (one for one in groups(compiled, "aten.index_put.") if one.phase is Phase.FORWARD)
     assert line_of(group) == compiled.lines["adds"]
@@ -112,6 +131,7 @@ def test_an_addition_at_indices_names_its_line_and_a_kernel_that_adds_atomically
     assert _atomic(compiled, group.region, group.kernels)
 
 
+@pytest.mark.usefixtures("inductor")
 def test_the_gradient_of_a_look_up_names_the_line_that_looked_up_and_its_module(compiled: Ran) -> None:
     (group,) = gradients_of_look_up(compiled)
     assert line_of(group) == compiled.lines["looks up"]
@@ -119,12 +139,14 @@ def test_the_gradient_of_a_look_up_names_the_line_that_looked_up_and_its_module(
     assert _atomic(compiled, group.region, group.kernels)
 
 
+@pytest.mark.usefixtures("inductor")
 def test_what_the_compilers_rules_ask_is_noted_of_a_compiled_call_too(compiled: Ran) -> None:
     """``cuda.toml`` and ``cpu.toml`` alone ask nothing of these."""
     (group,) = gradients_of_look_up(compiled)
     assert group.facts["index.is_mask"] is False
 
 
+@pytest.mark.usefixtures("inductor")
 def test_a_call_in_a_module_of_torchs_own_bears_the_line_of_the_program_and_the_modules_path(compiled: Ran) -> None:
     products = groups(compiled, "aten.addmm.") + groups(compiled, "aten.mm.")
     assert {line_of(group) for group in products} == {compiled.lines["multiplies"]}
@@ -132,6 +154,7 @@ def test_a_call_in_a_module_of_torchs_own_bears_the_line_of_the_program_and_the_
     assert {kernel for group in products for kernel in group.kernels} == {"extern_kernels.addmm", "extern_kernels.mm"}
 
 
+@pytest.mark.usefixtures("inductor")
 def test_a_region_from_the_cache_bears_the_lines_of_today(compiled: Ran, moved: Ran) -> None:
     assert moved.trace is not None
     assert {one.origin for one in moved.trace.regions} == {RegionOrigin.CACHE}
@@ -146,6 +169,7 @@ def test_a_region_from_the_cache_bears_the_lines_of_today(compiled: Ran, moved: 
     assert begins.location.endswith(f"program_of_test.py:{_line(began.location) + 7}")
 
 
+@pytest.mark.usefixtures("inductor")
 def test_a_region_from_the_cache_names_the_kernel_that_adds_atomically(moved: Ran) -> None:
     adding = [*groups(moved, "aten.index_put."), *gradients_of_look_up(moved)]
     assert len(adding) > 1
@@ -153,6 +177,7 @@ def test_a_region_from_the_cache_names_the_kernel_that_adds_atomically(moved: Ra
         assert _atomic(moved, group.region, group.kernels)
 
 
+@pytest.mark.usefixtures("inductor")
 def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_are_read(moved: Ran) -> None:
     from tests.support.lines import record
 
@@ -166,6 +191,7 @@ def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_
     assert [spot.count for spot in trace.blind_spots if spot.kind is BlindSpotKind.COMPILED] == [1]
 
 
+@pytest.mark.usefixtures("inductor")
 def test_a_module_with_a_hook_of_its_own_is_not_compiled_anew_at_every_call() -> None:
     from tests.support.lines import record
     from tracer.recording.compiled.hiding import HOOKS
@@ -190,3 +216,118 @@ def _atomic(run: Ran, region: str | None, kernels: tuple[str, ...]) -> list[str]
 
 def _line(location: str) -> int:
     return int(location.rpartition(":")[2])
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_inputs_of_a_region_are_looked_at_only_while_memory_is_followed(
+    monkeypatch: pytest.MonkeyPatch, is_followed: bool
+) -> None:
+    attribution: Any = SimpleNamespace(modules=SimpleNamespace(thread=get_ident()), optimizer=None)
+    looked_at: list[Any] = []
+    monkeypatch.setattr(StorageObservers, "handed_over", lambda self, inputs: looked_at.append(inputs) or [])
+    storages = StorageObservers()
+    executions = Executions(attribution, storages, lambda: None)
+    if is_followed:
+        storages.indices.live[0] = object()  # type: ignore[assignment]
+    inputs = [torch.zeros(1)]
+    assert not executions.ran(object(), inputs)
+    assert looked_at == ([inputs] if is_followed else [])
+
+
+def test_a_region_that_replaced_no_other_was_not_compiled_again_after_one_from_before_the_recording() -> None:
+    codes = [
+        CompiledCode(None, Direction.FORWARD, "", RegionOrigin.EARLIER),
+        CompiledCode(None, Direction.FORWARD, "0/0"),
+    ]
+    runs = [RegionRun(code, OUTSIDE, in_engine=False, in_optimizer=False) for code in codes]
+    regions = RegionList(Sites(()), dict).regions(CompileLog(EventLog(Sites(()))), runs)
+    assert [(region.id, region.recompiles) for region in regions] == [("earlier forward", ""), ("0/0 forward", "")]
+
+
+def bits_of(*tensors: torch.Tensor | None) -> list[Any]:
+    return [None if one is None else bits(one) for one in tensors]
+
+
+@pytest.mark.slow
+def test_a_compiled_training_does_not_feel_that_its_regions_run_again(inductor: None) -> None:
+    """Dropout, running statistics that the region writes, a buffer written in place, shared memory, an optimizer."""
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm, self.last = nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            hidden = nn.functional.dropout(self.norm(self.first(x)).relu(), 0.3)
+            rows = hidden.index_select(0, torch.tensor([0, 0, 1, 2])) + y
+            found = self.last(rows)
+            self.seen.add_(found.detach().sum(0))
+            return found.pow(2).mean()
+
+    def training() -> list[Any]:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        net = Net()
+        optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+        compiled = torch.compile(net)
+        data = torch.randn(5, 8)
+        found: list[Any] = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = compiled(data[:4], data[1:])
+            loss.backward()
+            optimizer.step()
+            found += [loss.item(), *bits_of(*(one.grad for one in net.parameters()))]
+        return [*found, *bits_of(*net.state_dict().values()), random_state()]
+
+    plain = training()
+    with DeterminismTracer(trials=Trials(3, all=True)) as tracer:
+        recorded = training()
+    assert recorded == plain
+    regions = [region for region in tracer.trace.regions if region.executions]
+    assert {region.direction for region in regions} == {"forward", "backward"}
+    for region in regions:
+        assert region.tried is not None
+        assert (region.tried.trials, region.tried.varied) == (9, 0), region.id
+
+
+def test_a_finding_says_that_its_line_is_the_one_that_asked_for_the_gradient() -> None:
+    known, unknown = (
+        judge(trace(call(phase=Phase.BACKWARD, forward_unknown=one)), backend="cuda").findings for one in (False, True)
+    )
+    said = [one.why.endswith("the line of the forward is not known.") for one in (*known, *unknown) if one.op]
+    assert said == [False, True]
+
+
+GRADIENT_WITHIN = """
+import torch
+
+
+def loss(w, rows):
+    return torch.zeros(8, 16).index_add(0, rows, w).exp().sum()
+
+
+def run(steps):
+    torch.manual_seed(0)
+    asked = lambda w, rows: torch.func.grad(loss)(w, rows)  # asks
+    w, rows = torch.randint(-2, 3, (64, 16)).float(), torch.randint(0, 8, (64,))  # their sums are exact
+    compiled = torch.compile(asked, fullgraph=True)
+    return None, [compiled(w, rows) for _ in range(steps)]
+"""
+
+
+@pytest.mark.slow
+def test_such_a_call_bears_the_line_that_asked_and_says_so_with_code_from_a_cache_too(
+    inductor: None, tmp_path: Path
+) -> None:
+    fresh, without, again = (ran(tmp_path, record=one, text=GRADIENT_WITHIN, steps=1) for one in (True, False, True))
+    assert (fresh.misses, without.misses, again.misses) == (1, 0, 0)
+    assert torch.equal(fresh.losses[0], without.losses[0])
+    for run in (fresh, again):
+        assert run.trace is not None
+        (group,) = [one for one in run.trace.calls if one.op in ("aten.index.Tensor", "aten.gather.default")]
+        assert (int(group.location.rpartition(":")[2]), group.forward_unknown) == (run.lines["asks"], True)
+        assert group.phase is Phase.BACKWARD
+        assert any(one.kind is BlindSpotKind.NO_FORWARD_LINK for one in run.trace.blind_spots)

@@ -13,9 +13,8 @@ import torch._inductor.config
 from torch import nn
 
 from tests.support.lines import groups, line_of, lines, one, record
+from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, Phase
-
-pytestmark = pytest.mark.usefixtures("inductor")
 
 ROWS = 20_000
 
@@ -44,6 +43,7 @@ def nesting(into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> An
     return nested(nested(into, index, values), index, values)
 
 
+@pytest.mark.usefixtures("inductor")
 @pytest.mark.parametrize(("step", "times"), [(branching, 1), (nesting, 2)])
 def test_ops_of_a_graph_within_bear_their_lines_and_their_kernel(step: Callable[..., Any], times: int) -> None:
     torch._dynamo.reset()
@@ -57,6 +57,7 @@ def test_ops_of_a_graph_within_bear_their_lines_and_their_kernel(step: Callable[
     }
 
 
+@pytest.mark.usefixtures("inductor")
 @pytest.mark.slow
 @pytest.mark.parametrize("is_distinct", [True, False])
 def test_indices_that_eager_code_made_distinct_are_distinct_in_a_region(is_distinct: bool) -> None:
@@ -71,6 +72,7 @@ def test_indices_that_eager_code_made_distinct_are_distinct_in_a_region(is_disti
     assert one(tracer, "aten.index_put").facts.get("index.distinct", False) is is_distinct
 
 
+@pytest.mark.usefixtures("inductor")
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [8, 1])
 def test_a_sum_is_written_out_below_inductors_limit_alone(limit: int) -> None:
@@ -80,6 +82,7 @@ def test_a_sum_is_written_out_below_inductors_limit_alone(limit: int) -> None:
     assert one(tracer, "aten.sum").facts.get("shape.is_unrolled", False) is (limit == 8)
 
 
+@pytest.mark.usefixtures("inductor")
 @pytest.mark.slow
 def test_draws_in_a_region_tell_who_had_seeded_when_it_ran() -> None:
     step = torch.compile(lambda values: values + torch.rand(64))
@@ -94,6 +97,7 @@ def test_draws_in_a_region_tell_who_had_seeded_when_it_ran() -> None:
     assert one(tracer, "prims.inductor_seeds").facts["rng.origin"] == "machine"
 
 
+@pytest.mark.usefixtures("inductor")
 def test_a_backend_that_hands_its_graph_to_inductor_is_inductors() -> None:
     def own(graph: Any, example: Any) -> Any:
         from torch._inductor.compile_fx import compile_fx
@@ -112,6 +116,7 @@ class Sums(nn.Module):
         return into.index_add(0, index, values)
 
 
+@pytest.mark.usefixtures("inductor")
 def test_a_package_is_a_blind_spot_at_the_line_that_runs_it(tmp_path: Path) -> None:
     path, example = str(tmp_path / "sums.pt2"), inputs()
     program = torch.export.export(Sums(), example)
@@ -133,6 +138,7 @@ class Gathers(torch.autograd.Function):
         return gradients[0].sinh()
 
 
+@pytest.mark.usefixtures("inductor")
 def test_python_within_a_compiled_backward_is_told_at_its_own_line_or_that_of_its_forward() -> None:
     def step(values: torch.Tensor) -> torch.Tensor:
         return Gathers.apply(values).exp()
@@ -144,6 +150,7 @@ def test_python_within_a_compiled_backward_is_told_at_its_own_line_or_that_of_it
     assert lines([group]) <= {line_of(Gathers.backward, "sinh()"), line_of(step, "Gathers.apply")}
 
 
+@pytest.mark.usefixtures("inductor")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_backend_that_runs_the_graph_op_by_op_bears_the_programs_lines(backend: str) -> None:
     def step(values: torch.Tensor) -> torch.Tensor:
@@ -166,6 +173,7 @@ class Net(nn.Module):
         return values
 
 
+@pytest.mark.usefixtures("inductor")
 def test_paths_begin_at_the_model_that_was_given_although_a_function_around_it_was_compiled() -> None:
     torch._dynamo.reset()
     net = Net()
@@ -177,3 +185,70 @@ def test_paths_begin_at_the_model_that_was_given_although_a_function_around_it_w
         "blocks.0",
         "blocks.1",
     }
+
+
+#: What AOTAutograd adds, or gives another form.
+_REARRANGED = {"detach", "view", "_unsafe_view", "t", "empty_strided", "copy_", "expand", "transpose", "permute"}
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(torch.relu(self.linear(x)))
+
+
+class Nested(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(10, 8), nn.Linear(8, 3)
+        self.blocks = nn.ModuleList([Block(), Block()])
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        x = self.table(index)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+Program = Callable[[Nested, Callable[[Any], Any]], Any]
+
+PROGRAMS: dict[str, Program] = {
+    "the model": lambda net, compiled: compiled(net),
+    "a function that calls it": lambda net, compiled: compiled(lambda index: net(index)),
+}
+
+
+def paths(program: Program, backend: str | None, *, is_known: bool) -> set[tuple[str, str, str]]:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    net = Nested()
+    run = program(net, lambda called: called if backend is None else torch.compile(called, backend=backend))
+    with DeterminismTracer(net if is_known else None) as tracer:
+        run(torch.tensor([[1, 2], [3, 1]])).sum().backward()
+    named = ((group.phase.value, group.op.split(".")[1], group.module) for group in tracer.trace.calls)
+    return {call for call in named if call[1] not in _REARRANGED}
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["a model given", "none given"])
+@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_paths_of_a_graph_that_runs_as_a_program_are_those_of_eager_calls(
+    what: str, backend: str, is_known: bool
+) -> None:
+    eager = paths(PROGRAMS[what], None, is_known=is_known)
+    assert ("backward", "native_layer_norm_backward", f"{'' if is_known else 'Net.'}blocks.1.norm") in eager
+    assert paths(PROGRAMS[what], backend, is_known=is_known) == eager
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
+def test_a_submodule_that_is_compiled_alone_keeps_the_path_that_leads_to_it(backend: str) -> None:
+    torch._dynamo.reset()
+    net = Nested()
+    net.blocks[1].compile(backend=backend)
+    with DeterminismTracer(net) as tracer:
+        net(torch.tensor([[1, 2]])).sum().backward()
+    norms = {(group.phase.value, group.module) for group in tracer.trace.calls if "native_layer_norm" in group.op}
+    assert norms == {(phase, f"blocks.{n}.norm") for phase in ("forward", "backward") for n in (0, 1)}

@@ -1,22 +1,31 @@
-"""Processes that a program starts are told of; what runs no Python, a loader's workers and torch's own are not."""
+"""Processes that a program starts: told of, or recorded beside it; not a loader's workers."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from tracer import DeterminismTracer
-from tracer.names import BlindSpotKind, Training
+from tracer import DeterminismTracer, Trace
+from tracer.errors import UsageError
+from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
+from tracer.recording.options import RecordOptions
 from tracer.recording.process.children import runs_python
+from tracer.recording.process.following import ChildTraces
+from tracer.runner import child_processes
+from tracer.trace.file import child_path, load_families, values_path
+from tracer.trace.values import read_values
 
 
 @pytest.mark.parametrize(
@@ -172,3 +181,194 @@ def test_workers_of_a_loader_are_no_other_processes() -> None:
             optimizer.step()
     assert {spot.kind for spot in tracer.trace.blind_spots} == {BlindSpotKind.DATALOADER}
     assert tracer.trace.training is Training.RECORDED
+
+
+HERE = f"tests/recording/process/{Path(__file__).name}"
+
+
+def train(seed: int = 0) -> None:
+    torch.manual_seed(seed)
+    weight = torch.rand(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(2):
+        torch.zeros(3).index_add(0, torch.tensor([0, 0, 1]), weight).sum().backward()
+        optimizer.step()
+
+
+def start(method: str) -> None:
+    child = get_context(method).Process(target=train)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+
+
+def run_program(*flags: str) -> None:
+    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    code = f"from {__name__} import train; train()" if not flags else "pass"
+    subprocess.run([sys.executable, *flags, "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})
+
+
+def fork() -> None:
+    child = os.fork()
+    if not child:
+        train()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("starts", "started_by"),
+    [
+        pytest.param(lambda: start("fork"), StartedBy.FORK, id="fork"),
+        pytest.param(fork, StartedBy.FORK, id="os.fork"),
+        pytest.param(lambda: start("spawn"), StartedBy.SPAWN, id="spawn", marks=pytest.mark.slow),
+        pytest.param(run_program, StartedBy.PROGRAM, id="subprocess"),
+    ],
+)
+def test_a_childs_training_is_recorded_reported_and_saved_beside(
+    tmp_path: Path, starts: Callable[[], None], started_by: StartedBy
+) -> None:
+    with DeterminismTracer(children=True, values=True) as tracer:
+        torch.ones(2).sum()
+        starts()
+    (child,) = tracer.trace.children
+    assert (child.state, child.started_by, child.optimizer_steps) == (ChildState.RECORDED, started_by, 2)
+    report = tracer.report("cuda")
+    risky = {position for position, finding in enumerate(report.findings) if "index_add" in finding.op}
+    assert risky
+    assert not any(call.op.startswith("aten.index_add") for call in tracer.trace.calls)
+    assert [bool(risky & set(process.findings)) for process in report.processes] == [False, True]
+    assert report.judgement.trace.not_followed == 0
+    tracer.save(tmp_path / "step.trace.json.gz")
+    beside = child_path(tmp_path / "step.trace.json.gz", child.role)
+    saved = Trace.load(beside)
+    assert f"{HERE}:{train.__code__.co_firstlineno + 5}" in {call.location for call in saved.calls}
+    assert values_path(beside).is_file()
+    assert (
+        sum(
+            source.optimizer_steps
+            for trace in load_families([tmp_path / "step.trace.json.gz"])
+            for source in trace.sources
+        )
+        == 2
+    )
+
+
+def test_a_block_that_is_entered_again_goes_on_counting_its_children() -> None:
+    tracer = DeterminismTracer(children=True)
+    for _ in range(2):
+        with tracer:
+            start("fork")
+        start("fork")
+    assert [(child.role, child.state) for child in tracer.trace.children] == [
+        ("1", ChildState.RECORDED),
+        ("2", ChildState.RECORDED),
+    ]
+
+
+def test_a_forked_child_leaves_the_block_as_it_would_have() -> None:
+    tracer = DeterminismTracer(children=True)
+    with tracer:
+        child = os.fork()
+        torch.ones(3).sum()
+        if not child:
+            train()
+    if not child:
+        with tracer:
+            torch.ones(4).sum()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert sum(call.count for call in tracer.trace.calls) == 2
+    assert [own.state for own in tracer.trace.children] == [ChildState.RECORDED]
+
+
+def test_what_cannot_be_followed_stays_a_blind_spot() -> None:
+    with DeterminismTracer(children=True) as tracer:
+        run_program("-I")
+    assert [child.state for child in tracer.trace.children] == [ChildState.NOT_FOLLOWED]
+    assert tracer.report().judgement.trace.not_followed == 1
+
+
+def test_children_that_another_recording_follows_stay_a_blind_spot_of_this_one() -> None:
+    with DeterminismTracer(children=True) as outer, DeterminismTracer(children=True) as inner:
+        start("fork")
+    assert [child.state for child in outer.trace.children] == [ChildState.RECORDED]
+    assert inner.trace.children == ()
+    assert inner.trace.not_followed == 1
+
+
+def test_children_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_processes, "MOST_CHILDREN", 1)
+    with DeterminismTracer(children=True) as tracer:
+        for _ in range(3):
+            start("fork")
+    assert [(child.state, child.count) for child in tracer.trace.children] == [
+        (ChildState.RECORDED, 1),
+        (ChildState.ONE_TOO_MANY, 2),
+    ]
+
+
+def test_the_environment_is_as_it_was_after_the_block() -> None:
+    names = "import os; print(os.environ.get('PYTHONPATH'), 'TRACER_CHILDREN' in os.environ)"
+    before = subprocess.run([sys.executable, "-c", names], capture_output=True, check=True).stdout
+    with DeterminismTracer(children=True):
+        start("fork")
+    assert subprocess.run([sys.executable, "-c", names], capture_output=True, check=True).stdout == before
+
+
+@pytest.mark.parametrize("options", [{"children": "all"}, {"children": True, "fake": True}])
+def test_options_that_cannot_be_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="children"):
+        DeterminismTracer(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_a_pools_worker_that_is_ended_between_two_tasks_leaves_a_whole_recording(tmp_path: Path, method: str) -> None:
+    with DeterminismTracer(children=True, values=True) as tracer, get_context(method).Pool(1) as pool:
+        pool.map(train, range(3), chunksize=1)
+    tracer.save(tmp_path / "step.json")
+    (source,) = Trace.load(tmp_path / "step.child-1.json").sources
+    assert (source.optimizer_steps, source.partial) == (6, "")
+    assert read_values(tmp_path / "step.child-1.values").partial == ""
+
+
+def test_a_pools_worker_that_is_ended_within_a_task_leaves_a_partial_one(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    with DeterminismTracer(children=True) as tracer, get_context("fork").Pool(1) as pool:
+        pool.map(train, [0])
+        pool.apply_async(hang, [begun])
+        while not begun.exists():
+            time.sleep(0.01)
+    tracer.save(tmp_path / "step.json")
+    assert "killed" in Trace.load(tmp_path / "step.child-1.json").sources[0].partial
+
+
+def hang(begun: Path) -> None:
+    begun.touch()
+    time.sleep(600)
+
+
+#: Above every number that Linux gives to a process.
+NO_PROCESS = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_kept"),
+    [
+        ([("begins", NO_PROCESS)], False),
+        ([("begins", os.getppid())], True),
+        ([("starts", 0)], True),
+        ([("starts", 0), ("begins", NO_PROCESS)], False),
+    ],
+    ids=["ended", "running", "not yet begun", "begun and ended"],
+)
+def test_what_a_job_of_killed_processes_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[tuple[str, int]], is_kept: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "tracer-left"
+    left.mkdir()
+    (left / "left").touch()
+    (left / "log").write_text("".join(f'{{"role":"1","event":"{event}","pid":{pid}}}\n' for event, pid in lines))
+    ChildTraces(None, RecordOptions()).remove()
+    assert [path.name for path in tmp_path.iterdir()] == (["tracer-left"] if is_kept else [])

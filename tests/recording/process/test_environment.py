@@ -1,4 +1,4 @@
-"""The process's settings."""
+"""The process's settings, and the environment variables that the program sets, each with its line."""
 
 from __future__ import annotations
 
@@ -8,26 +8,21 @@ import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import NoReturn
+from unittest import mock
 
 import msgspec
 import pytest
 import torch
 
-from tests.support.lines import record
-from tracer.names import DeterministicMode
+from tests.support.lines import line_of, record
+from tracer.names import DeterministicMode, EventKind, Subsystem
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import Sites
 from tracer.recording.process import environment
 from tracer.recording.process.environment import capture_environment
+from tracer.recording.process_watch import VariableEvents
 from tracer.recording.torch_private.seams import cudnn_number, sleeping_devices
-
-
-@pytest.fixture(autouse=True)
-def _settings_as_they_were() -> Iterator[None]:
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    warn = torch.is_deterministic_algorithms_warn_only_enabled()
-    cudnn = (torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark)
-    yield
-    torch.use_deterministic_algorithms(deterministic, warn_only=warn)
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = cudnn
+from tracer.trace.records import Event
 
 
 @pytest.mark.parametrize(
@@ -116,3 +111,177 @@ def test_the_settings_are_those_of_the_moment_that_recording_began() -> None:
     torch.use_deterministic_algorithms(False)
     tracer = record(lambda: torch.use_deterministic_algorithms(True, warn_only=True))
     assert tracer.trace.environment.deterministic_mode is DeterministicMode.OFF
+
+
+NAME = "TRACER_TEST_VARIABLE"
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLog]:
+    """A log that is told of one variable, which is not set."""
+    monkeypatch.delenv(NAME, raising=False)
+    made = EventLog(Sites())
+    events = VariableEvents(made, [NAME], lambda: None)
+    events.start()
+    yield made
+    events.stop()
+    os.environ.pop(NAME, None)
+
+
+def told(log: EventLog) -> list[tuple[str, str]]:
+    """Each change, as ``(before, value)``."""
+    return [(event.before, event.value) for event in log.listed()]
+
+
+def only(log: EventLog) -> Event:
+    (event,) = log.listed()
+    return event
+
+
+def test_a_variable_that_is_set_is_noted_with_its_line(log: EventLog) -> None:
+    def sets() -> None:
+        os.environ[NAME] = "1"  # here
+
+    sets()
+    event = only(log)
+    assert (event.kind, event.name, event.before, event.value) == (EventKind.VARIABLE, NAME, "", "1")
+    assert event.location == f"tests/recording/process/test_environment.py:{line_of(sets, '# here')}"
+    assert not event.while_recording
+    assert os.environ[NAME] == "1"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: os.environ.update({NAME: "2"}),
+        lambda: os.environ.setdefault(NAME, "2"),
+        lambda: os.environb.__setitem__(os.fsencode(NAME), b"2"),
+    ],
+)
+def test_every_way_to_set_it_counts(log: EventLog, change: object) -> None:
+    change()  # type: ignore[operator]
+    assert told(log) == [("", "2")]
+    assert only(log).location.startswith("tests/recording/process/test_environment.py:")
+
+
+def test_a_variable_that_is_removed_is_noted(log: EventLog) -> None:
+    os.environ[NAME] = "1"
+    log.first_use(Subsystem.TORCH, None)
+    os.environ.pop(NAME)
+    assert [pair for pair in told(log) if pair != ("", "")] == [("", "1"), ("1", "")]
+
+
+def test_the_same_value_again_and_other_variables_are_no_events(log: EventLog) -> None:
+    os.environ.setdefault("TRACER_TEST_OTHER", "1")
+    os.environ.pop("TRACER_TEST_OTHER")
+    assert told(log) == []
+    os.environ[NAME] = "1"
+    os.environ[NAME] = "1"
+    os.environ.setdefault(NAME, "2")
+    assert told(log) == [("", "1")]
+
+
+def test_a_block_that_puts_every_variable_back_changed_none(log: EventLog) -> None:
+    os.environ[NAME] = "1"
+    with mock.patch.dict(os.environ, {"TRACER_TEST_OTHER": "x"}):  # clears the environment and fills it again
+        assert "TRACER_TEST_OTHER" in os.environ
+    assert told(log) == [("", "1")]
+
+
+def test_a_variable_that_was_missing_as_something_started_did_change(log: EventLog) -> None:
+    os.environ[NAME] = "1"
+    os.environ.pop(NAME)
+    log.first_use(Subsystem.CUDA, None)
+    os.environ[NAME] = "1"
+    assert [(one.name, one.value) for one in log.listed()] == [("cuda", ""), (NAME, "1")]
+
+
+def test_what_began_unseen_is_noted_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    made = EventLog(Sites())
+    events = VariableEvents(made, [NAME], lambda: made.first_use(Subsystem.CUDA, None))
+    events.start()
+    monkeypatch.setenv(NAME, "1")
+    events.stop()
+    cuda, variable = made.listed()
+    assert (cuda.name, variable.name) == ("cuda", NAME)
+    assert cuda.first < variable.first
+
+
+def test_a_line_that_sets_other_values_is_one_event(log: EventLog) -> None:
+    for number in range(3):
+        os.environ[NAME] = "1"
+        log.first_use(list(Subsystem)[number], None)
+        os.environ.pop(NAME)
+        log.first_use(list(Subsystem)[number + 4], None)
+    assert [(one.before, one.value, one.count) for one in log.listed() if one.name == NAME] == [
+        ("", "1", 3),
+        ("1", "", 3),
+    ]
+    for number in range(10_000):
+        os.environ[NAME] = str(number)
+    assert len(log.listed()) < 5_000
+
+
+def test_exceptions_are_the_originals(log: EventLog) -> None:
+    with pytest.raises(ValueError, match="embedded null byte"):
+        os.environ[NAME] = "a\0b"
+    with pytest.raises(TypeError, match="str expected, not int"):
+        os.environ[NAME] = 1  # type: ignore[assignment]
+    with pytest.raises(KeyError):
+        del os.environ[NAME]
+    with pytest.raises(TypeError):
+        os.putenv(NAME)  # type: ignore[call-arg]
+    assert told(log) == []
+    assert NAME not in os.environ
+
+
+def test_what_torch_sets_for_itself_is_not_the_programs(log: EventLog) -> None:
+    import torch
+
+    code = compile(
+        f"import os\nos.environ[{NAME!r}] = 'cache'", os.path.join(os.path.dirname(torch.__file__), "x.py"), "exec"
+    )
+    exec(code, {})
+    assert os.environ[NAME] == "cache"
+    assert told(log) == []
+
+
+def test_everything_is_put_back_in_any_order() -> None:
+    originals = os.putenv, os.unsetenv
+    logs = [EventLog(Sites()) for _ in range(2)]
+    first, second = (VariableEvents(one, [NAME], lambda: None) for one in logs)
+    first.start()
+    second.start()
+    first.stop()
+    os.environ[NAME] = "1"
+    second.stop()
+    assert (os.putenv, os.unsetenv) == originals
+    os.environ.pop(NAME)
+    assert [len(one.listed()) for one in logs] == [0, 1]
+
+
+def test_somebody_elses_replacement_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = EventLog(Sites())
+    events = VariableEvents(log, [NAME], lambda: None)
+    original = os.putenv
+    events.start()
+    ours = os.putenv
+    theirs = lambda key, value: ours(key, value)  # noqa: E731
+    os.putenv = theirs
+    events.stop()
+    assert os.putenv is theirs
+    os.environ[NAME] = "1"
+    os.environ.pop(NAME)
+    os.putenv = original
+    assert log.listed() == ()
+
+
+def test_a_forked_child_adds_nothing(log: EventLog) -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork")
+    child = os.fork()
+    if child == 0:
+        os.environ[NAME] = "child"
+        os._exit(len(log.listed()))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,24 +1,349 @@
-"""Settings as they stand, read from what is loaded."""
+"""Settings of torch: as they stand, when they change and at which line, and when CUDA was first used."""
 
 from __future__ import annotations
 
 import enum
+import os
 import sys
 import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import torch
+import torch.distributed
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
+from tests.support.bits import bits
 from tests.support.command import process
-from tracer.recording.process.environment import capture_environment
+from tests.support.lines import line_of, record
+from tracer import DeterminismTracer
+from tracer.names import EventKind, Phase
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.origin.modules import OUTSIDE, Origin
+from tracer.recording.origin.sites import NOWHERE, USER, Site
+from tracer.recording.process.environment import capture_environment, first_calls, with_first_calls
 from tracer.recording.process.settings import read_settings, set_variables
+from tracer.recording.torch_private import seams
 from tracer.tables.asked import asked
 from tracer.tables.loading import named_settings as from_tables
 from tracer.tables.loading import named_variables
 from tracer.tables.setting_rows import load_rows
+from tracer.trace.records import Event
+
+MODE = "torch.use_deterministic_algorithms"
+
+BENCHMARK = "torch.backends.cudnn.benchmark"
+
+CUDNN = torch.backends.cudnn
+
+
+def settings(tracer: DeterminismTracer, name: str = "") -> list[Event]:
+    """The recorded changes of settings, or of one."""
+    events = (event for event in tracer.trace.events if event.kind is EventKind.SETTING)
+    return [event for event in events if name in ("", event.name)]
+
+
+def changes(tracer: DeterminismTracer) -> list[tuple[str, str, str]]:
+    return [(event.name, event.before, event.value) for event in settings(tracer)]
+
+
+def some_op() -> None:
+    torch.ones(2).sin()
+
+
+def set_attribute(owner: Any, name: str, value: Any) -> Callable[[], None]:
+    return lambda: setattr(owner, name, value)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "before", "value"),
+    [
+        (lambda: torch.use_deterministic_algorithms(True), MODE, "off", "on"),
+        (lambda: torch.use_deterministic_algorithms(True, warn_only=True), MODE, "off", "warn"),
+        (lambda: torch.set_deterministic_debug_mode("error"), MODE, "off", "on"),
+        (lambda: torch.set_deterministic_debug_mode(1), MODE, "off", "warn"),
+        (set_attribute(CUDNN, "benchmark", True), BENCHMARK, "False", "True"),
+        (set_attribute(CUDNN, "deterministic", True), "torch.backends.cudnn.deterministic", "False", "True"),
+        (set_attribute(CUDNN, "enabled", False), "torch.backends.cudnn.enabled", "True", "False"),
+        (
+            set_attribute(torch.utils.deterministic, "fill_uninitialized_memory", False),
+            "torch.utils.deterministic.fill_uninitialized_memory",
+            "True",
+            "False",
+        ),
+        (
+            lambda: torch.set_float32_matmul_precision("high"),
+            "torch.set_float32_matmul_precision",
+            "highest",
+            "high",
+        ),
+        (lambda: torch.backends.cuda.enable_math_sdp(False), "torch.backends.cuda.enable_math_sdp", "True", "False"),
+    ],
+)
+def test_a_setting_that_changes_is_an_event_under_the_name_that_users_write(
+    change: Callable[[], None], name: str, before: str, value: str
+) -> None:
+    tracer = record(change)
+    assert changes(tracer) == [(name, before, value)]
+    (event,) = settings(tracer)
+    assert event.while_recording
+    assert not event.after_calls
+    assert event.location.startswith("tests/recording/process/test_settings.py:")
+
+
+def test_the_number_of_threads_is_a_setting() -> None:
+    now = torch.get_num_threads()
+    tracer = record(lambda: torch.set_num_threads(now + 1))
+    assert changes(tracer) == [("torch.set_num_threads", str(now), str(now + 1))]
+
+
+def test_the_line_is_the_one_that_set_it() -> None:
+    def sets() -> None:
+        some_op()
+        torch.backends.cudnn.benchmark = True  # here
+
+    (event,) = settings(record(sets))
+    assert event.location == f"tests/recording/process/test_settings.py:{line_of(sets, '# here')}"
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        lambda: torch.use_deterministic_algorithms(False),
+        lambda: torch.set_deterministic_debug_mode(0),
+        set_attribute(CUDNN, "benchmark", False),
+        lambda: torch.set_float32_matmul_precision("highest"),
+        lambda: torch.set_num_threads(torch.get_num_threads()),
+    ],
+)
+def test_the_same_value_again_is_no_event(same: Callable[[], None]) -> None:
+    assert settings(record(same)) == []
+
+
+def test_after_calls_says_whether_forward_calls_came_before() -> None:
+    model = torch.nn.Linear(2, 2)
+
+    def step() -> None:
+        torch.ones(3).sin()  # data preparation is no forward call
+        torch.use_deterministic_algorithms(True)
+        model(torch.ones(1, 2))
+        torch.use_deterministic_algorithms(False)
+
+    assert [event.after_calls for event in settings(record(step))] == [False, True]
+
+
+@contextmanager
+def mode(on: bool) -> Iterator[None]:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(on)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+@pytest.mark.parametrize("with_optimizer", [True, False])
+def test_a_change_between_forward_and_backward_parts_the_phases(with_optimizer: bool) -> None:
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step() -> None:
+        loss = model(torch.ones(1, 2)).sum()
+        with mode(True):
+            loss.backward()
+        if with_optimizer:
+            optimizer.step()
+
+    on, off = settings(record(step))
+    assert (on.value, on.parts_phases, on.after_calls) == ("on", True, True)
+    assert (off.value, off.parts_phases, off.after_calls) == ("off", False, True)
+
+
+def test_a_change_between_two_steps_parts_no_phases() -> None:
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def steps() -> None:
+        for on in (True, False):
+            torch.use_deterministic_algorithms(on)
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    first, second = settings(record(steps))
+    assert (first.parts_phases, first.after_calls) == (False, False)
+    assert (second.parts_phases, second.after_calls) == (False, True)
+
+
+def test_a_change_in_every_step_is_one_event_with_its_count() -> None:
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def steps() -> None:
+        for _ in range(20):
+            loss = model(torch.ones(1, 2)).sum()
+            torch.use_deterministic_algorithms(True)
+            loss.backward()
+            torch.use_deterministic_algorithms(False)
+            optimizer.step()
+
+    on, off = settings(record(steps))
+    assert (on.count, off.count) == (20, 20)
+    assert on.parts_phases
+    assert not off.parts_phases
+    assert on.first < off.first < on.last < off.last
+
+
+def test_a_block_in_which_nothing_ran_changed_nothing() -> None:
+    def probe() -> None:
+        some_op()
+        with mode(True):
+            pass
+        with CUDNN.flags(enabled=True, benchmark=True, deterministic=True):
+            pass
+        some_op()
+
+    assert settings(record(probe)) == []
+
+
+def test_a_block_in_which_something_ran_changed_something() -> None:
+    def block() -> None:
+        with CUDNN.flags(enabled=True, benchmark=True):
+            some_op()
+
+    assert changes(record(block)) == [(BENCHMARK, "False", "True"), (BENCHMARK, "True", "False")]
+
+
+def test_cudnns_other_settings_do_not_matter_while_it_is_off() -> None:
+    CUDNN.deterministic = True
+
+    def block() -> None:
+        with CUDNN.flags(enabled=False):
+            assert not CUDNN.deterministic
+            some_op()
+        assert CUDNN.deterministic
+
+    assert {event.name for event in settings(record(block))} == {"torch.backends.cudnn.enabled"}
+
+
+def test_attentions_kernels_of_one_block_are_no_settings() -> None:
+    query = torch.ones(1, 1, 2, 2)
+
+    def attend() -> None:
+        with sdpa_kernel(SDPBackend.MATH):
+            torch.nn.functional.scaled_dot_product_attention(query, query, query)
+
+    assert settings(record(attend)) == []
+
+
+def test_the_phase_is_the_one_in_which_it_happened() -> None:
+    class Toggles(torch.nn.Module):
+        def forward(self, value: torch.Tensor) -> torch.Tensor:
+            torch.use_deterministic_algorithms(True)
+            return value.sin()
+
+    def step() -> None:
+        value = torch.ones(2, requires_grad=True)
+        value.register_hook(lambda grad: torch.use_deterministic_algorithms(False))
+        Toggles()(value).sum().backward()
+
+    assert [event.phase for event in settings(record(step))] == [Phase.FORWARD, Phase.BACKWARD]
+
+
+def test_exceptions_and_results_are_the_originals() -> None:
+    alone: list[str] = []
+    for errors in (alone, watched := []):
+        for call in (
+            lambda: torch.set_num_threads(-1),
+            lambda: torch._C._set_cudnn_benchmark("yes"),
+            lambda: torch.use_deterministic_algorithms("yes"),  # type: ignore[arg-type]
+        ):
+
+            def one(call: Any = call, errors: list[str] = errors) -> None:
+                try:
+                    call()
+                except Exception as problem:
+                    errors.append(f"{type(problem).__name__}: {problem}".splitlines()[0])
+
+            one() if errors is alone else record(one)
+    assert alone == watched
+    assert len(alone) == 3
+    assert settings(record(lambda: None)) == []
+
+
+def held() -> list[object]:
+    """Everything that is replaced while somebody listens."""
+    found = [getattr(owner, name) for one, _ in seams.settings() for owner, name in held_by(one.watched[0])]
+    found += [torch.cuda._lazy_init, torch.distributed.init_process_group]
+    return [*found, *(vars(one).get("setter") for one in vars(type(CUDNN)).values() if hasattr(one, "setter"))]
+
+
+def held_by(setter: str) -> list[tuple[Any, str]]:
+    return [(torch._C, setter), *([(torch, setter)] if hasattr(torch, setter) else [])]
+
+
+def test_everything_is_put_back_in_any_order() -> None:
+    before = held()
+    first, second = DeterminismTracer(), DeterminismTracer()
+    first.__enter__()
+    second.__enter__()
+    assert any(now is not then for now, then in zip(held(), before, strict=True))
+    first.__exit__(None, None, None)
+    CUDNN.benchmark = True
+    second.__exit__(None, None, None)
+    assert all(now is then for now, then in zip(held(), before, strict=True))
+    CUDNN.benchmark = False
+    assert [len(settings(one)) for one in (first, second)] == [0, 1]
+
+
+def test_a_setter_that_was_kept_works_on_when_nobody_listens() -> None:
+    kept: list[Callable[..., None]] = []
+    tracer = record(lambda: kept.append(torch._C._set_cudnn_benchmark))
+    kept[0](True)
+    assert CUDNN.benchmark
+    assert settings(tracer) == []
+
+
+def test_a_step_with_settings_that_change_gives_the_same_bits() -> None:
+    def run(watched: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5))
+
+        def step() -> None:
+            loss = model(torch.randn(2, 4)).sum()
+            with mode(True):
+                loss.backward()
+
+        record(step) if watched else step()
+        return [*(parameter.grad for parameter in model.parameters() if parameter.grad is not None), torch.rand(3)]
+
+    assert [bits(one) for one in run(True)] == [bits(one) for one in run(False)]
+
+
+@pytest.mark.slow
+def test_compiled_code_that_sets_deterministic_mode_outlives_the_watch(tmp_path: Path) -> None:
+    code = (
+        "import torch\n"
+        "from tracer import DeterminismTracer\n"
+        "@torch.compile(backend='eager')\n"
+        "def f(x):\n"
+        "    torch.use_deterministic_algorithms(True)\n"
+        "    return x.sin()\n"
+        "tracer = DeterminismTracer()\n"
+        "with tracer:\n"
+        "    f(torch.ones(2))\n"
+        "torch.use_deterministic_algorithms(False)\n"
+        "f(torch.ones(2))\n"
+        "print(torch.are_deterministic_algorithms_enabled())"
+    )
+    done = process("-c", code, cwd=tmp_path)
+    assert done.out == "True\n", done.err
+
 
 ROOT = Path(__file__).parents[3]
 
@@ -165,3 +490,187 @@ def test_reading_the_tables_settings_starts_nothing_and_draws_nothing() -> None:
     read_settings(asked().settings)
     assert torch.equal(torch.get_rng_state(), state)
     assert not torch.cuda.is_initialized()
+
+
+VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's start of CUDA succeeds, and finds no device."""
+    monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", lambda: 0, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_init", lambda: None, raising=False)
+    monkeypatch.setattr(torch.cuda, "_cudart", object())
+    monkeypatch.setattr(torch.cuda, "_queued_calls", [])
+    monkeypatch.setattr(torch.cuda, "_initialized", False)
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def told(tracer: DeterminismTracer) -> list[tuple[str, str]]:
+    """Kind and name of each event, in order."""
+    return [(str(event.kind), event.name) for event in tracer.trace.events]
+
+
+def first(tracer: DeterminismTracer, name: str) -> Event:
+    (event,) = (one for one in tracer.trace.events if one.kind is EventKind.FIRST_USE and one.name == name)
+    return event
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_line_that_started_cuda_is_noted_once() -> None:
+    def step() -> None:
+        torch.cuda.init()  # here
+        torch.cuda.init()
+
+    event = first(record(step), "cuda")
+    assert event.location == f"tests/recording/process/test_settings.py:{line_of(step, '# here')}"
+    assert event.count == 1
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_start_that_fails_is_no_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_driver() -> None:
+        raise RuntimeError("no driver")
+
+    monkeypatch.setattr(torch._C, "_cuda_init", no_driver, raising=False)
+
+    def step() -> None:
+        with pytest.raises(RuntimeError, match="no driver"):
+            torch.cuda.init()
+
+    assert ("first-use", "cuda") not in told(record(step))
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_variable_after_the_start_comes_after_it_and_one_before_it_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late() -> None:
+        torch.cuda.init()
+        monkeypatch.setenv(VARIABLE, ":4096:8")
+
+    assert told(record(late))[-2:] == [("first-use", "cuda"), ("variable", VARIABLE)]
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setattr(torch.cuda, "_initialized", False)
+
+    def in_time() -> None:
+        monkeypatch.setenv(VARIABLE, ":4096:8")
+        torch.cuda.init()
+
+    assert told(record(in_time))[-2:] == [("variable", VARIABLE), ("first-use", "cuda")]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_start_that_nobody_saw_is_noted_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late() -> None:
+        torch.cuda._initialized = True
+        monkeypatch.setenv(VARIABLE, ":4096:8")
+
+    tracer = record(late)
+    assert told(tracer)[-2:] == [("first-use", "cuda"), ("variable", VARIABLE)]
+    assert first(tracer, "cuda").location == ""
+
+
+@pytest.mark.usefixtures("gpu")
+def test_what_ran_before_recording_was_used_before() -> None:
+    torch.cuda._initialized = True
+    tracer = record(lambda: None)
+    assert told(tracer) == [("first-use", "torch"), ("first-use", "cuda")]
+    assert not first(tracer, "cuda").while_recording
+
+
+def test_nothing_starts_by_itself() -> None:
+    assert told(record(lambda: torch.ones(2, 2).mm(torch.ones(2, 2)))) == [("first-use", "torch")]
+    assert not torch.cuda.is_initialized()
+
+
+@pytest.mark.parametrize("by_keyword", [True, False])
+def test_a_process_group_starts_its_library(monkeypatch: pytest.MonkeyPatch, by_keyword: bool) -> None:
+    c10d: Any = sys.modules["torch.distributed.distributed_c10d"]
+
+    def started(backend: str | None = None, **options: Any) -> None:
+        """torch's own needs the library itself."""
+
+    monkeypatch.setattr(c10d, "init_process_group", started)
+    monkeypatch.setattr(torch.distributed, "init_process_group", started)
+
+    def step() -> None:
+        torch.distributed.init_process_group(backend="gloo")
+        if by_keyword:
+            torch.distributed.init_process_group(backend="cpu:gloo,cuda:nccl")  # here: by keyword
+        else:
+            torch.distributed.init_process_group("NCCL")  # here: by position
+
+    event = first(record(step), "nccl")
+    where = "# here: by keyword" if by_keyword else "# here: by position"
+    assert event.location == f"tests/recording/process/test_settings.py:{line_of(step, where)}"
+    assert torch.distributed.init_process_group is started
+
+
+def test_other_process_groups_start_none_of_them() -> None:
+    def step() -> None:
+        torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+        torch.distributed.destroy_process_group()
+
+    assert told(record(step)) == [("first-use", "torch")]
+
+
+def test_a_process_group_that_fails_is_no_use() -> None:
+    def step() -> None:
+        with pytest.raises((RuntimeError, ValueError)):
+            torch.distributed.init_process_group("nccl", init_method="nowhere://", rank=0, world_size=1)
+
+    assert told(record(step)) == [("first-use", "torch")]
+
+
+class _Device:
+    """A device that this build cannot make tensors on."""
+
+    def __init__(self, kind: str) -> None:
+        self.type = kind
+
+
+def cell(op: Any, device: str, line: int) -> tuple[OverloadInfo, CallCounter]:
+    """A recorded group of ``op`` at a line."""
+    site = Site(os.path.abspath("train.py"), line, "step", USER, os.getcwd())
+    raw = (torch.float32, _Device(device), torch.strided, 2)
+    made = CallCounter(Origin(Phase.FORWARD, OUTSIDE, site, NOWHERE), raw, None)
+    made.count = 1
+    return OverloadInfo(op, {}), made
+
+
+def test_libraries_are_known_by_their_first_call() -> None:
+    aten = torch.ops.aten
+    cells = [
+        cell(aten.mm.default, "cpu", 1),
+        cell(aten.add.Tensor, "cuda", 2),
+        cell(aten.addmm.default, "cuda", 3),
+        cell(aten.mm.default, "cuda", 4),
+        cell(aten.convolution.default, "cuda", 5),
+        cell(torch.ops.c10d.allreduce_.default, "cuda", 6),
+        cell(torch.ops.c10d.allreduce_.default, "npu", 7),
+    ]
+    found = {event.name: event for event in first_calls(cells)}
+    assert {name: event.location for name, event in found.items()} == {
+        "cuda": "train.py:2",
+        "cublas": "train.py:3",
+        "cudnn": "train.py:5",
+        "nccl": "train.py:6",
+        "npu": "train.py:7",
+        "hccl": "train.py:7",
+    }
+    assert found["cuda"].first < found["cublas"].first < found["cudnn"].first
+    assert all(event.while_recording for event in found.values())
+
+
+def test_of_two_first_uses_the_earlier_one_stands() -> None:
+    def used(position: int, line: str) -> Event:
+        return Event(kind=EventKind.FIRST_USE, name="cuda", location=line, first=position, last=position)
+
+    other = Event(kind=EventKind.VARIABLE, name="A", first=5, last=5)
+    assert with_first_calls([used(3, "start"), other], [used(4, "call")]) == (used(3, "start"), other)
+    assert with_first_calls([other, used(9, "seen late")], [used(4, "call")]) == (used(4, "call"), other)
+
+
+def test_inductors_compilations_stay_apart() -> None:
+    noted = [Event(kind=EventKind.FIRST_USE, name="inductor", first=at, last=at) for at in (1, 3)]
+    call = Event(kind=EventKind.FIRST_USE, name="cuda", first=2, last=2)
+    assert with_first_calls(noted, [call]) == (noted[0], call, noted[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,6 @@ from tracer.trace.merging import merge_traces
 
 #: Of unequal numbers: a sum of ones is the same in any order.
 ADDENDS, WEIGHTS = torch.rand(2), torch.rand(3, 4)
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    mode, flag = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
-    yield
-    torch.use_deterministic_algorithms(mode)
-    torch.backends.cudnn.deterministic = flag
 
 
 def verdicts(trace: Trace, op: str) -> set[Verdict]:

@@ -1,25 +1,41 @@
-"""Digests: what changes a tensor changes its digest, and nothing else does."""
+"""Digests: what changes a tensor changes its digest, and nothing else does; on a device, and with its kernel."""
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import os
 import random
-from collections.abc import Iterator
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from tests.recording.values.reading import Row, entries, moments, recorded, rows
 from tests.support.bits import bits
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.model import Recording
 from tracer.recording.storage.registry import StorageRegistry
-from tracer.recording.values import digests
-from tracer.recording.values.digest_table import DigestTable
+from tracer.recording.values import digest_table, digests
+from tracer.recording.values.digest_table import DeviceDigests, DigestTable
 from tracer.recording.values.digests import digest, seed_of
+from tracer.trace.values import Mark, ValueKind, Values
+from tracer.trace.values.columns import TURN_SHIFT
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.float8_e4m3fn]
+
 WHOLE = [torch.int64, torch.uint8]
+
 UNITS: dict[int, Any] = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -228,6 +244,7 @@ def nested(value: float = 1.0, layout: torch.layout = torch.strided) -> torch.Te
 
 
 LAYOUTS = [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc]
+
 KINDS: dict[str, Any] = {
     **{str(layout): (lambda value, layout=layout: sparse(value, layout)) for layout in LAYOUTS},
     "uncoalesced": lambda value: torch.sparse_coo_tensor([[0, 0]], [value, 2.0], (3,)),
@@ -392,3 +409,288 @@ def test_what_is_remembered_of_a_tensor_out_of_order_is_its_digest(dtype: torch.
 def room_of_another_thread() -> Iterator[None]:
     with digests._room_is_mine:
         yield
+
+
+SIZE = (64, 96)
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes were brought into order, a number a time."""
+    found: list[int] = []
+    content = digests.Layout.content
+
+    def counted(self: Any, address: int) -> Any:
+        if not self.is_ordered:
+            found.append(self.size)
+        return content(self, address)
+
+    monkeypatch.setattr(digests.Layout, "content", counted)
+    return found
+
+
+def of(step: Callable[[], Any], path: Path, op: str) -> list[Row]:
+    return [row for row in rows(recorded(path, step)) if row.op == op]
+
+
+def test_it_is_not_brought_into_order_and_its_digest_tells_bytes_and_order_apart(
+    tmp_path: Path, copied: list[int]
+) -> None:
+    one, two = torch.randn(SIZE), torch.randn(SIZE)
+
+    def read(start: torch.Tensor, turn: Callable[[torch.Tensor], torch.Tensor]) -> Row:
+        (row,) = of(lambda: turn(start.exp()).sum(), tmp_path / "run.values", "sum.default")
+        return row
+
+    cube: Any = lambda tensor: tensor.view(64, 12, 8).permute(1, 0, 2)  # noqa: E731
+    found = [read(start, turn) for start in (one, two) for turn in (torch.t, cube)]
+    assert copied == []
+    assert len({row.inputs for row in found}) == 4
+    assert read(one, torch.t) == found[0]
+    assert all(Mark.TURNED in row.mark_bits and row.mark_bits >> TURN_SHIFT for row in found)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(SIZE).exp()[:, 1:].t(),  # part of what lies there
+        lambda: torch.ones(SIZE).exp().expand(3, *SIZE).transpose(0, 2),  # elements that lie there once
+        lambda: torch.ones(4, 4).exp().t(),  # little
+        lambda: torch.ones(SIZE, dtype=torch.complex64).exp().t().conj(),  # a sign that is not in memory
+    ],
+)
+def test_what_is_not_all_of_the_memory_in_another_order_is_read_in_its_own(
+    tmp_path: Path, make: Callable[[], torch.Tensor]
+) -> None:
+    (row,) = of(lambda: make().sum(), tmp_path / "run.values", "sum.default")
+    assert Mark.TURNED not in row.mark_bits
+
+
+def test_what_steps_before_wrote_is_read_in_its_own_order(tmp_path: Path) -> None:
+    """A resumed run has it from its checkpoint, where no recorded call wrote it."""
+    weight = torch.nn.Parameter(torch.ones(SIZE))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    def step() -> None:
+        for _ in range(3):
+            weight.t().exp().sum().backward()
+            optimizer.step()
+
+    assert not any(row.mark_bits & Mark.TURNED for row in of(step, tmp_path / "run.values", "exp.default"))
+
+
+def test_bytes_that_changed_while_no_op_wrote_are_told(tmp_path: Path) -> None:
+    def step(noise: float) -> Values:
+        def run() -> None:
+            made = torch.ones(SIZE).exp()
+            made.numpy()[3, 5] += np.float32(noise)
+            made.t().sum()
+
+        return recorded(tmp_path / f"{noise}.values", run)
+
+    changed, same = step(1.0), step(0.0)
+    assert entries(changed) == [(ValueKind.OUTSIDE_CHANGE, "", -1)]
+    found = compare_recordings(Recording(name="first", values=changed), Recording(name="second", values=same))
+    assert [root.cause for root in found.roots] == [RootCause.OUTSIDE_CHANGE]
+
+
+def test_tensors_that_lie_otherwise_are_compared_by_who_wrote_them(tmp_path: Path) -> None:
+    def run(name: str, turn: bool, seed: int, read: Callable[[torch.Tensor], Any]) -> Recording:
+        torch.manual_seed(seed)
+        start = torch.randn(SIZE)
+
+        def step() -> None:
+            made = start.exp()
+            read(made.as_strided((96, 64), (1, 96)) if turn else made.view(96, 64))
+
+        return Recording(name=name, values=recorded(tmp_path / f"{name}.values", step))
+
+    def roots(first: Recording, second: Recording) -> list[tuple[str, str, int]]:
+        found = compare_recordings(first, second)
+        return [(root.op.removeprefix("aten."), root.cause, root.follows) for root in found.roots]
+
+    most, whole = (lambda tensor: tensor.max()), (lambda tensor: tensor * 2)
+    turned, plain = run("turned", True, 1, most), run("plain", False, 1, most)
+    assert Mark.TURNED in rows(turned.values)[-1].mark_bits
+    assert Mark.TURNED not in rows(plain.values)[-1].mark_bits
+    assert roots(turned, plain) == []  # the largest of the same elements
+    assert roots(run("t", True, 1, whole), run("p", False, 1, whole)) == [("mul.Tensor", RootCause.ARGUMENT, 0)]
+    assert roots(turned, run("other", False, 2, most)) == [("exp.default", RootCause.INPUT_DATA, 1)]
+
+
+def test_what_an_op_changed_in_place_is_digested_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Autograd counts the write when the op is over, which is after it was digested."""
+    digested: list[int] = []
+    of_memory = DigestTable._digested
+
+    def counted(self: Any, known: Any, layout: Any) -> Any:
+        digested.append(layout.size)
+        return of_memory(self, known, layout)
+
+    monkeypatch.setattr(DigestTable, "_digested", counted)
+
+    def step() -> None:
+        mask = torch.empty(SIZE).bernoulli_(0.5)
+        mask.div_(0.5)
+        mask.mul(2.0)
+
+    recorded(tmp_path / "run.values", step)
+    assert digested == 3 * [4 * 64 * 96]
+
+
+ROOT = Path(__file__).parents[4]
+
+PROGRAM = """
+import torch
+from tracer.recording.values import digests
+from tracer.recording.values.triton_mix import add_mixed_sum
+torch.manual_seed(0)
+for dtype in (torch.uint8, torch.bool, torch.bfloat16, torch.float32, torch.float64, torch.complex64):
+    for shape in ((0,), (1,), (3,), (8,), (5, 3), (4097,), (9000,), (70, 61)):
+        whole = torch.randn(shape).mul(50).to(dtype)
+        for tensor in (whole, whole.reshape(-1)[1:], whole.t() if whole.ndim == 2 else whole):
+            total = torch.zeros(1, dtype=torch.int64)
+            if tensor.numel():
+                add_mixed_sum(tensor, total)
+            assert int(total) == int(digests.mixed_sum(tensor)), (dtype, shape)
+one = torch.complex(torch.tensor([3.0]), torch.tensor([4.0])).imag  # contiguous, with a stride of two
+totals = torch.zeros(9, dtype=torch.int64)
+add_mixed_sum(one, totals, 7)
+assert totals.tolist() == [0] * 7 + [int(digests.mixed_sum(one.clone())), 0]
+print("equal")
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
+def test_the_kernel_gives_the_sums_of_plain_torch() -> None:
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.stdout.strip() == "equal", done.stderr
+
+
+COMPILES = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from tracer.recording.values import triton_mix
+types = {"words": "*i64", "data": "*u8", "totals": "*i64", "place": "i32", "count": "i64", "left": "i32"}
+types["BLOCK"] = "constexpr"
+source = ASTSource(fn=triton_mix.mixed_sum_kernel, signature=types, constexprs={"BLOCK": 4096})
+print(*triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm)
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
+def test_the_kernel_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
+    """The interpreter runs what no compiler takes: annotations with names of the module, say."""
+    path = os.pathsep.join((str(ROOT), *sys.path))
+    environment = os.environ | {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(tmp_path)}
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILES], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert "ptx" in done.stdout.split(), done.stderr
+
+
+class Compiled:
+    """What stands for a compiled kernel: launched as it is, it adds ``off`` too much, or refuses its arguments."""
+
+    def __init__(self, off: int | None) -> None:
+        self.off, self.launched = off, 0
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def launch(words: Any, data: Any, totals: Any, place: int, count: int, left: int, block: int) -> None:
+            if self.off is None:
+                raise TypeError("function takes exactly 19 arguments")
+            self.launched += 1
+            add(data, totals, place, count * 8 + left, self.off)
+
+        return launch
+
+
+def add(data: Any, totals: Any, place: int, size: int, off: int = 0) -> None:
+    memory = torch.frombuffer(bytearray(ctypes.string_at(data.data_ptr(), size)), dtype=torch.uint8)
+    sums = ctypes.c_int64.from_address(totals.data_ptr() + 8 * place)
+    sums.value += int(digests.mixed_sum(memory)) + off
+
+
+@pytest.mark.parametrize(("off", "is_used"), [(0, True), (1, False), (None, False)])
+def test_the_compiled_kernel_is_launched_as_it_is_where_that_was_seen_to_give_the_same(
+    monkeypatch: pytest.MonkeyPatch, off: int | None, is_used: bool
+) -> None:
+    """Other releases of Triton want other arguments, and a sum that is wrong would part runs that agree."""
+    compiled = Compiled(off)
+
+    class Function:
+        def __getitem__(self, grid: tuple[int, ...]) -> Any:
+            def launch(words: Any, data: Any, totals: Any, place: int, count: int, left: int, BLOCK: int) -> Compiled:
+                add(data, totals, place, count * 8 + left)
+                return compiled
+
+            return launch
+
+    name = "tracer.recording.values.triton_mix"
+    language = types.SimpleNamespace(constexpr=lambda value: value)
+    triton = types.SimpleNamespace(jit=lambda given=None, **_: (lambda _: Function()) if given is None else Function())
+    monkeypatch.setitem(sys.modules, "triton", triton)
+    monkeypatch.setitem(sys.modules, "triton.language", language)
+    triton.language = language
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    try:
+        mix = import_module(name)
+        for size in (9, 3, 9, 5000, 9, 5000, 4):
+            x, totals = torch.randn(size), torch.zeros(3, dtype=torch.int64)
+            for tensor in (x, x[1:]):  # the second lies where another kernel is needed
+                totals.zero_()
+                mix.add_mixed_sum(tensor, totals, 2)
+                assert totals.tolist() == [0, 0, int(digests.mixed_sum(tensor))]
+    finally:
+        sys.modules.pop(name, None)
+    assert (compiled.launched > 1) is is_used
+
+
+def step() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 300), torch.nn.Dropout(0.2), torch.nn.Linear(300, 4))
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(5, 8)).square().sum().backward()
+        optimizer.step()
+
+
+def states(values: Any) -> dict[Any, int]:
+    """Every moment but generators: what a test run before left of them is its own affair."""
+    return {key: digest for key, digest in moments(values).items() if key[0] != "generator"}
+
+
+@pytest.fixture
+def on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tensor is digested as one of a device is."""
+    monkeypatch.setattr(DeviceDigests, "digest", lambda self, tensor: self._launch(tensor))
+    monkeypatch.setattr(digest_table, "layout_of", lambda dtype, shape, strides: None)
+
+
+@pytest.mark.usefixtures("on_a_device")
+def test_every_digest_is_there_when_the_step_ended_and_agrees_in_a_second_run(tmp_path: Path) -> None:
+    first, second = (recorded(tmp_path / f"{run}.values", step) for run in range(2))
+    assert rows(first) == rows(second)
+    assert states(first) == states(second)
+    assert not any(row.mark_bits & (Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED) for row in rows(first))
+    assert all(row.inputs and row.outputs for row in rows(first) if row.op == "addmm.default")
+    assert all(first.entries.digest)
+
+
+def test_the_calls_are_those_that_the_host_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = recorded(tmp_path / "host.values", step)
+    monkeypatch.setattr(DeviceDigests, "digest", lambda self, tensor: self._launch(tensor))
+    monkeypatch.setattr(digest_table, "layout_of", lambda dtype, shape, strides: None)
+    device = recorded(tmp_path / "device.values", step)
+    told = ~(Mark.TURNED | 0xFF << TURN_SHIFT)  # a device digests each tensor in its own order
+    shape: Any = lambda values: [(row.op, row.origins, row.numbers, row.mark_bits & told) for row in rows(values)]  # noqa: E731
+    assert shape(host) == shape(device)
+    assert entries(host) == entries(device)
+    assert states(host).keys() == states(device).keys()

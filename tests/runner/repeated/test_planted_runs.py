@@ -53,7 +53,7 @@ def test_the_runs_of_the_clean_twin_agree_in_every_call(
 
 def test_there_are_two_of_each_cause_at_least() -> None:
     causes = Counter(cause for one in map(program, PROGRAMS) for cause in set(one.parts.values()))
-    elsewhere = {"collective", "unknown"}  # see tests/cli/test_ranks_with_values.py
+    elsewhere = {"collective", "unknown"}  # see tests/cli/test_ranks.py
     elsewhere.add("thread-order")  # see test_forked_branches.py
     for cause in {each.value for each in RootCause} - elsewhere:
         assert causes[cause] >= 2, cause
