@@ -15,13 +15,8 @@ from tests.support.bits import bits, random_state
 from tests.support.build import call, trace
 from tracer import DeterminismTracer, Trials, judge
 from tracer.names import BlindSpotKind, DeterministicMode, Direction, Phase, RegionInside, RegionOrigin
-from tracer.recording.compiled.compilations import CompiledCode, CompileLog
-from tracer.recording.compiled.executions import Executions, RegionRun
-from tracer.recording.compiled.listing import RegionList
-from tracer.recording.events import EventLog
+from tracer.recording.compiled.executions import Executions
 from tracer.recording.memory_observers import StorageObservers
-from tracer.recording.origin.modules import OUTSIDE
-from tracer.recording.origin.sites import Sites
 from tracer.trace.records import CallGroup
 from tracer.trace.values import Mark, read_values
 
@@ -232,16 +227,6 @@ def test_inputs_of_a_region_are_looked_at_only_while_memory_is_followed(
     inputs = [torch.zeros(1)]
     assert not executions.ran(object(), inputs)
     assert looked_at == ([inputs] if is_followed else [])
-
-
-def test_a_region_that_replaced_no_other_was_not_compiled_again_after_one_from_before_the_recording() -> None:
-    codes = [
-        CompiledCode(None, Direction.FORWARD, "", RegionOrigin.EARLIER),
-        CompiledCode(None, Direction.FORWARD, "0/0"),
-    ]
-    runs = [RegionRun(code, OUTSIDE, in_engine=False, in_optimizer=False) for code in codes]
-    regions = RegionList(Sites(()), dict).regions(CompileLog(EventLog(Sites(()))), runs)
-    assert [(region.id, region.recompiles) for region in regions] == [("earlier forward", ""), ("0/0 forward", "")]
 
 
 def bits_of(*tensors: torch.Tensor | None) -> list[Any]:
