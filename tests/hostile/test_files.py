@@ -1,17 +1,32 @@
-"""Files that somebody else wrote are read within bounds, and nothing but files."""
+"""Files that are hostile, by hand or by mutation: one line and an exit code, never a traceback, nothing that acts."""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import csv
+import io
+import json
 import os
-from collections.abc import Callable
+import re
+import resource
+import signal
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from safetensors.torch import load
 
+from tests.hostile.cases import CASES, KINDS, LOCK, Files, good_files, mutated
+from tests.report.test_hostile import Page
 from tests.support.build import call, environment, tensor, trace
-from tests.support.command import Command
+from tests.support.command import Command, Finished, tracer_process
+from tracer.cli.main import main
 from tracer.files import open_plain, read_text, read_within
 from tracer.gate import format_baseline
+from tracer.report.render import page as html
 from tracer.trace.records import CudaDevice, split_place
 
 
@@ -152,3 +167,172 @@ def test_numbers_that_are_none_make_no_command_fail(
     trace(*places, environment=environment(devices=devices)).save("t.json")
     done = tracer("report", "t.json", "--backend", "cuda", "--format", format_name)
     assert (done.code, done.err) == (0, "")
+
+
+#: Cases of each kind in every run; the others in ``make test-all``, so many to a test.
+FEW, MANY = 12, 50
+
+#: What a hang would take; no case takes a hundredth of it.
+SECONDS = 120
+
+#: Mebibytes that one test may add to what its process held at most.
+MEBIBYTES = 1024
+
+ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def chunks() -> Iterator[object]:
+    for kind, one in KINDS.items():
+        yield pytest.param(kind, range(FEW), id=f"{kind}:0-{FEW - 1}")
+        for first in range(FEW, one.cases, MANY):
+            last = min(one.cases, first + MANY)
+            yield pytest.param(kind, range(first, last), id=f"{kind}:{first}-{last - 1}", marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return good_files(tmp_path_factory.mktemp("good"))
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in, outside of any job; pages without DataTables, so that reading many stays quick."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(html, "datatables_script", lambda: "void 0")
+    for name in ("RANK", "WORLD_SIZE", "TRACER_DEBUG", "GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def called(*line: str) -> Finished:
+    """A command in this process; whatever it warns of is on standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    code: object = None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        try:
+            main(list(line))
+        except SystemExit as leaving:
+            code = leaving.code
+    return Finished(code if isinstance(code, int) else -1, out.getvalue(), err.getvalue())
+
+
+def laid(folder: Path, files: Files) -> None:
+    """``files`` and nothing else in ``folder``."""
+    for old in folder.iterdir():
+        old.unlink()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+
+def faults(line: tuple[str, ...], done: Finished, folder: Path, files: Files) -> Iterator[str]:
+    """What is wrong with how a command ended."""
+    if done.code not in (0, 1, 2, 3):
+        yield f"exit code {done.code}"
+    if "Traceback" in done.err or "internal error" in done.err or "Warning" in done.err:
+        yield f"said {done.err[-300:]!r}"
+    if ACTING.search(done.out) or ACTING.search(done.err):
+        yield "wrote what acts on a terminal"
+    made = {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in files}
+    changed = {name for name, data in files.items() if (folder / name).read_bytes() != data}
+    if done.code == 2:
+        if len(done.err.splitlines()) != 1 or not done.err.startswith("tracer: error: "):
+            yield f"refused in other words than one line: {done.err[:300]!r}"
+        if made or changed or done.out:
+            yield f"refused, and left {sorted(made)}, changed {sorted(changed)}, printed {done.out[:80]!r}"
+    elif changed - ({LOCK} if "--update-baseline" in line else set()):
+        yield f"changed {sorted(changed)}"
+    for name, data in made.items():
+        try:
+            check_output(name, data)
+        except Exception as wrong:
+            yield f"{name}: {type(wrong).__name__}: {str(wrong)[:200]}"
+
+
+def check_output(name: str, data: bytes) -> None:
+    """A file that was written is whole, and nothing in it acts."""
+    if name.endswith(".safetensors"):
+        assert load(data)
+        return
+    text = data.decode("utf-8")
+    if name.endswith(".html"):
+        page = Page(text)
+        assert page.tags["script"] == 3, page.tags
+        assert page.handlers == []
+        assert not {"img", "svg", "iframe"} & set(page.tags)
+        json.loads(page.data)
+    elif name.endswith((".json", ".sarif")):
+        json.loads(text)
+    elif name.endswith(".xml"):
+        ElementTree.fromstring(text)
+    elif name.endswith(".csv"):
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+        assert len({len(row) for row in rows}) == 1
+    elif name.endswith(".py"):
+        compile(ast.parse(text), name, "exec")
+    else:
+        assert name.endswith(".md"), "a file that nobody asked for"
+
+
+@contextlib.contextmanager
+def no_longer_than(seconds: int) -> Iterator[None]:
+    def too_long(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(("kind", "numbers"), chunks())
+def test_a_mutated_file_ends_every_command_as_documented(kind: str, numbers: range, good: Files, plain: Path) -> None:
+    wrong, most = [], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number in numbers:
+        files = mutated(kind, number, good)
+        for line in KINDS[kind].lines:
+            laid(plain, files)
+            try:
+                with no_longer_than(SECONDS):
+                    done = called(*line)
+            except Exception as problem:
+                done = Finished(-1, "", f"{type(problem).__name__}: {problem}")
+            wrong += [f"{kind}:{number}, {' '.join(line)}: {fault}" for fault in faults(line, done, plain, files)]
+            if done.code == 2 and "t.trace.json" in done.err and "is not a trace" in done.err:
+                break  # what is no trace is none to the other commands
+    assert not wrong, "\n".join(wrong)
+    added = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most
+    assert added < MEBIBYTES * 1024, f"{added >> 10} MiB"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_that_nothing_is_wrong_with_are_refused_by_no_command(kind: str, good: Files, plain: Path) -> None:
+    for line in KINDS[kind].lines:
+        laid(plain, good)
+        done = called(*line)
+        assert done.code in (0, 1, 3), (line, done)
+        assert not list(faults(line, done, plain, good)), line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "number"), CASES[7::211])
+def test_a_process_ends_as_the_command_in_this_one_does(kind: str, number: int, good: Files, plain: Path) -> None:
+    files = mutated(kind, number, good)
+    for line in KINDS[kind].lines[:3]:
+        laid(plain, files)
+        done = tracer_process(*line, cwd=plain)
+        assert not list(faults(line, done, plain, files)), (line, done)
+        laid(plain, files)
+        assert called(*line).code == done.code
+
+
+def test_there_are_five_thousand_cases_and_each_is_made_again_by_its_number(good: Files) -> None:
+    assert len(CASES) >= 5000
+    assert len(os.listdir(Path(__file__).parent)) > 1
+    for kind in KINDS:
+        assert mutated(kind, 3, good) == mutated(kind, 3, good)
+    unchanged = sum(mutated(kind, number, good) == good for kind, number in CASES[::50])
+    assert unchanged < len(CASES[::50]) // 10

@@ -1,4 +1,4 @@
-"""What ``tracer run`` does before a script's first line, and the tracebacks that the script alone would print."""
+"""Before a script's first line: tracebacks as the script's own, ranks and their files, steps, the text of lines."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from pathlib import Path
 import pytest
 
 import tracer
-from tests.support.command import process, tracer_process
+from tests.support.build import call, trace
+from tests.support.command import Command, process, tracer_process
+from tracer.errors import UsageError
 from tracer.files import collector_paused
+from tracer.runner import script as module
+from tracer.runner.ranks import Rank, current_rank, path_of_rank
 from tracer.runner.running import trim
+from tracer.runner.script import LONGEST, StepRange, source_lines, with_neighbours
+from tracer.trace import Trace
+from tracer.trace.merging import merge_traces
 
 #: Needed by compiled code, by values, by a judge, or by tables that changed since ``asked.json`` was made from them.
 NOT_AT_ONCE = (
@@ -64,8 +71,6 @@ def test_collections_wait_for_the_recorder_and_are_as_the_program_had_them(is_en
 
 
 # --- a script that replaces its process ---
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "hint"),
@@ -83,9 +88,8 @@ def test_another_program_that_takes_the_scripts_place_is_told(tmp_path: Path, pr
 
 
 # --- tracebacks as the script alone would have printed them ---
-
-
 OURS = str(Path(tracer.__file__).parent / "recording" / "invented.py")
+
 BUNDLED = str(Path(tracer.__file__).parent / "bundled" / "invented.py")
 
 
@@ -147,3 +151,138 @@ def test_members_of_a_group_are_trimmed() -> None:
     member = call_through("user.py", OURS, last=fail)
     trim(group_type("several", [member]))
     assert "invented.py" not in files(member)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("trace.json", "trace.rank3.json"),
+        ("a/b.json.gz", "a/b.rank3.json.gz"),
+        ("step.trace.json", "step.trace.rank3.json"),
+        ("trace", "trace.rank3"),
+        ("trace.txt", "trace.rank3.txt"),
+    ],
+)
+def test_the_rank_stands_before_the_suffix(path: str, expected: str) -> None:
+    assert path_of_rank(Path(path), Rank(3, 8)) == Path(expected)
+    assert path_of_rank(Path(path), None) == Path(path)
+
+
+@pytest.mark.parametrize(
+    ("environ", "rank"),
+    [
+        ({"RANK": "1", "WORLD_SIZE": "2"}, Rank(1, 2)),
+        ({"RANK": "1"}, None),
+        ({"WORLD_SIZE": "2"}, None),
+        ({"RANK": "one", "WORLD_SIZE": "2"}, None),
+        ({}, None),
+    ],
+)
+def test_a_rank_is_one_only_with_both_variables(environ: dict[str, str], rank: Rank | None) -> None:
+    assert current_rank(environ) == rank
+
+
+# --- the steps that ``--steps`` names ---
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("0:1", StepRange(0, 1)),
+        ("5:8", StepRange(5, 8)),
+        ("3", StepRange(3, 4)),
+        ("2:", StepRange(2)),
+        (":4", StepRange(0, 4)),
+        (":", StepRange()),
+        (" 1:2 ", StepRange(1, 2)),
+    ],
+)
+def test_a_window_reads_as_a_slice(text: str, steps: StepRange) -> None:
+    assert StepRange.parse(text) == steps
+    assert StepRange.parse(str(steps)) == steps
+
+
+@pytest.mark.parametrize("text", ["", "a:b", "-1:", "1:-1", "3:1", "2:2", ":0", "1:5:2", "1.5:2", "٣:٤", "1,2"])
+def test_anything_else_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        StepRange.parse(text)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "finished", "is_missed"),
+    [
+        (StepRange(), 0, False),
+        (StepRange(0, 1), 0, True),
+        (StepRange(0, 1), 1, False),
+        (StepRange(5, 8), 7, True),
+        (StepRange(5), 4, True),
+        (StepRange(5), 5, False),
+    ],
+)
+def test_a_run_that_is_too_short_is_told(steps: StepRange, finished: int, is_missed: bool) -> None:
+    assert bool(steps.missed(finished)) is is_missed
+
+
+# --- the text of lines ---
+SCRIPT = """\
+import torch
+
+x = torch.ones(3, requires_grad=True)
+y = x.cumsum(0).sum()
+y.backward()
+"""
+
+
+def test_lines_are_kept_only_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tracer = Command(capsys, monkeypatch)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    for options, kept in (((), None), (("--with-source",), "y = x.cumsum(0).sum()")):
+        assert tracer("run", *options, "-o", "t.json", "train.py").code == 0
+        assert Trace.load(tmp_path / "t.json").source_lines.get("train.py:4") == kept
+
+
+def test_files_outside_the_folder_and_installed_ones_are_never_read(tmp_path: Path) -> None:
+    here = tmp_path / "project"
+    (here / ".venv" / "lib" / "site-packages").mkdir(parents=True)
+    (here / ".venv" / "lib" / "site-packages" / "lib.py").write_text("secret = 1\n")
+    (tmp_path / "outside.py").write_text("secret = 2\n")
+    (here / "linked.py").symlink_to(tmp_path / "outside.py")
+    (here / "own.py").write_text("own = 3\n")
+    places = [".venv/lib/site-packages/lib.py:1", "../outside.py:1", str(tmp_path / "outside.py:1"), "linked.py:1"]
+    places += ["own.py:1", "own.py:99", "own.py:x", "gone.py:1", "", "nul\x00.py:1"]
+    made = trace(*(call(location=place) for place in places))
+    assert source_lines(made, str(here)) == {"own.py:1": "own = 3"}
+
+
+def test_lines_and_their_number_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_LINES", 3)
+    (tmp_path / "long.py").write_text("\n".join(f"x = {'1' * 500}" for _ in range(9)))
+    made = trace(*(call(location=f"long.py:{line}") for line in range(1, 9)))
+    kept = source_lines(made, str(tmp_path))
+    assert len(kept) == 3
+    assert {len(text) for text in kept.values()} == {LONGEST}
+
+
+def test_merged_traces_keep_both_and_the_first_ones_words() -> None:
+    one, two = trace(source_lines={"a.py:1": "first"}), trace(source_lines={"a.py:1": "second", "b.py:1": "b"})
+    assert merge_traces([one, two]).source_lines == {"a.py:1": "first", "b.py:1": "b"}
+
+
+def test_a_line_is_shown_between_its_neighbours_and_never_from_outside_the_folder(tmp_path: Path) -> None:
+    script = tmp_path / "own" / "train.py"
+    script.parent.mkdir()
+    script.write_text("".join(f"line_{number} = {number}\n" for number in range(1, 8)))
+    (tmp_path / "other.py").write_text("secret = 1\n")
+    places = ("train.py:4", "train.py:1", "train.py:99", "train.py", "../other.py:1")
+    shown = with_neighbours(places, str(script.parent))
+    assert list(shown) == ["train.py:4", "train.py:1"]
+    assert shown["train.py:4"].splitlines() == [
+        "      2  line_2 = 2",
+        "      3  line_3 = 3",
+        ">     4  line_4 = 4",
+        "      5  line_5 = 5",
+        "      6  line_6 = 6",
+    ]
+    assert shown["train.py:1"].splitlines()[0] == ">     1  line_1 = 1"

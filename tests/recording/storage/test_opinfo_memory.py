@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse fixture
+from tests.recording.test_opinfo import _one_thread as _one_thread
 from tests.recording.test_opinfo import op_db as op_db
 from tests.recording.test_opinfo import run, samples_of
 from tracer import DeterminismTracer

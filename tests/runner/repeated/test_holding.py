@@ -1,16 +1,28 @@
-"""Which circumstance decides: what is held, in how few runs, and what each outcome shows."""
+"""Which circumstance decides: what is held, in how few runs, what each outcome shows; which runs are one program."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from tests.runner.repeated.planting import PROGRAMS
+from tests.support.build import call
+from tests.support.slow import slow_unless
 from tracer.divergence.causes import RootCause
 from tracer.divergence.model import Family, Root
+from tracer.divergence.repeated import Repeated
 from tracer.findings import Finding
 from tracer.names import Backend, Phase, Verdict
+from tracer.plain import json_text
+from tracer.report.compared import repeated_json
+from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.declared import Circumstance
 from tracer.runner.repeated.holding import (
     MOST_RUNS,
@@ -19,8 +31,12 @@ from tracer.runner.repeated.holding import (
     Holds,
     find_circumstance,
     hangs_on_settings_alone,
+    makes_calls_of,
     suspects,
 )
+from tracer.runner.repeated.repeating import Asked, repeat_script
+from tracer.runner.script import Task
+from tracer.trace.values import Values
 
 HASH, MEMORY, FOLDER, THREADS = Circumstance.HASH_SEED, Circumstance.MEMORY, Circumstance.FOLDER, Circumstance.THREADS
 
@@ -130,3 +146,124 @@ def test_threads_of_the_process_do_not_explain_a_kernel_of_a_device(
     )
     assert hangs_on_settings_alone([replace(root(cause), rule="r")], [found]) is holds
     assert not hangs_on_settings_alone([root(cause)], [found])
+
+
+HELD = {"index_put": "settings", "left_behind": "folder", "order_of_a_set": "hash-seed"}
+
+#: The line at which the runs of a program begin to differ.
+LINES = {
+    "bytes_of_the_machine": 5,
+    "learning_rate_of_the_clock": 7,
+    "left_behind": 7,
+    "loop_of_the_clock": 6,
+    "numpy_generator": 4,
+    "order_of_a_set": 4,
+    "seed_of_uuid": 6,
+}
+
+OBJECTS = """\
+import torch
+
+class Node:
+    def __init__(self, value):
+        self.value = value
+
+nodes = {Node(value) for value in range(40)}
+x = torch.tensor([node.value for node in nodes])
+y = x * 2
+"""
+
+FAILS = """\
+import os
+import torch
+
+assert "PYTHONHASHSEED" not in os.environ
+x = torch.ones(4) * hash("a word")
+"""
+
+
+def repeated(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **asked: object) -> Repeated:
+    (folder / "train.py").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(folder.parent))
+    task = Task(target="train.py")
+    return repeat_script(Asked(task=task, folder=folder / "repeat", **asked)).repeated  # type: ignore[arg-type]
+
+
+def further_runs(found: Repeated) -> int:
+    return sum(bool(run.held) or run.name.startswith("held") for run in found.runs)
+
+
+@pytest.mark.parametrize("name", slow_unless(["order_of_a_set"], HELD))
+def test_the_circumstance_that_decides_is_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = (path for path in PROGRAMS if path.stem == name)
+    found = repeated(path.read_text(encoding="utf-8"), tmp_path, monkeypatch, hold=(Circumstance(HELD[name]),))
+    assert found.cause is not None, found.held
+    assert found.cause.circumstances == (HELD[name],)
+    assert further_runs(found) <= MOST_RUNS
+    told = json.loads(json_text(repeated_json(found)))["held"]
+    assert (told[0]["circumstance"], told[0]["agrees"], told[0]["runs"]) == (HELD[name], True, 2)
+    assert f"They agree when {found.cause.clause}: {found.cause.shows}" in repeated_headline(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LINES)
+def test_the_line_at_which_runs_begin_to_differ_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = (path for path in PROGRAMS if path.stem == name)
+    found = repeated(path.read_text(encoding="utf-8"), tmp_path, monkeypatch)
+    assert found.sources[0].location == f"train.py:{LINES[name]}"
+    assert found.sources[0].reaches
+
+
+@pytest.mark.slow
+def test_the_order_of_objects_in_a_set_is_that_of_their_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = repeated(OBJECTS, tmp_path, monkeypatch, hold=(Circumstance.ADDRESSES,))
+    assert found.cause is not None, found.held
+    assert found.cause.circumstances == ("hash-seed", "addresses")
+
+
+@pytest.mark.slow
+def test_a_hold_under_which_the_script_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    found = repeated(FAILS, tmp_path, monkeypatch, hold=(Circumstance.HASH_SEED,))
+    assert found.cause is None
+    assert found.held[0].no_proof == "the script ends with exit code 1 then"
+    assert "proves nothing here: the script ends with exit code 1 then" in repeated_headline(found)
+
+
+def values(ops: str) -> Values:
+    """The values of a run whose calls are of these ops, a letter each; an upper one stands at the line of the lower."""
+    groups = [call(op=f"aten.{letter}.default", location=f"{letter.lower()}.py:1") for letter in sorted(set(ops))]
+    numbers = np.array([sorted(set(ops)).index(letter) for letter in ops])
+    return cast(Values, cast(Any, SimpleNamespace(groups=groups, group=numbers)))
+
+
+@pytest.mark.parametrize(
+    ("held", "unheld", "is_same"),
+    [
+        ("abc", ("abc", "abc"), True),
+        ("acb", ("abc", "abc"), True),
+        ("abbbc", ("abc", "abbc"), True),
+        ("ab", ("abc", "abc"), False),
+        ("abcd", ("abc", "abc"), False),
+        ("abe", ("abc", "abd"), True),
+        ("aBe", ("abc", "abd"), True),
+        ("ae", ("abc", "abd"), False),
+    ],
+    ids=[
+        "same",
+        "reordered",
+        "other counts",
+        "fewer kinds",
+        "more kinds",
+        "kinds vary",
+        "others at their lines",
+        "lacks what is shared",
+    ],
+)
+def test_a_run_makes_the_calls_of_others(held: str, unheld: tuple[str, ...], is_same: bool) -> None:
+    assert makes_calls_of(values(held), [values(ops) for ops in unheld]) is is_same

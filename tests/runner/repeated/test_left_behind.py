@@ -1,4 +1,4 @@
-"""What a run leaves besides its model: text is a note, other files count."""
+"""What runs leave: text is a note, other files count; folders of recordings and copies of what was there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Command
+from tests.support.command import Command, tracer_process
+from tracer.runner.repeated.folder import Walk, entries_of, leave, recordings_in, scratch_of
 from tracer.runner.repeated.left_behind import Left, LeftBehind, Printed, plain_otherwise, without_times
 from tracer.trace.values import ValueKind
 
@@ -177,3 +178,87 @@ def test_a_file_in_which_recorded_runs_agree_tells_too(
 )
 def test_times_are_no_difference_of_texts(text: str, left: str) -> None:
     assert without_times(text) == left
+
+
+def test_recordings_come_to_their_folder_in_the_end_and_nothing_else_stays(tmp_path: Path) -> None:
+    destination = tmp_path / "repeat"
+    with scratch_of(destination) as scratch:
+        (recordings_in(scratch) / "run-1.json").write_text("{}")
+        assert not destination.exists()
+    assert [path.name for path in destination.iterdir()] == ["run-1.json"]
+    assert not scratch.exists()
+    leave(scratch)  # once more
+
+
+def test_recordings_come_when_the_job_fails_and_replace_those_of_before(tmp_path: Path) -> None:
+    def fails() -> None:
+        with scratch_of(tmp_path) as scratch:
+            (recordings_in(scratch) / "run-1.json").write_text("new")
+            raise KeyError
+
+    (tmp_path / "run-1.json").write_text("old")
+    with pytest.raises(KeyError):
+        fails()
+    assert (tmp_path / "run-1.json").read_text() == "new"
+
+
+def test_recordings_that_cannot_go_stay_and_the_place_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    destination = tmp_path / "repeat"
+    destination.write_text("a file")
+    with scratch_of(destination) as scratch:
+        (recordings_in(scratch) / "run-1.json").write_text("{}")
+    assert str(recordings_in(scratch)) in capsys.readouterr().err
+    assert (recordings_in(scratch) / "run-1.json").exists()
+    destination.unlink()
+    leave(scratch)
+    assert (destination / "run-1.json").exists()
+
+
+PROGRAM = """
+import pathlib, torch
+seed = len(list(pathlib.Path(".").rglob("*")))
+torch.manual_seed(seed)
+layer = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+layer(torch.ones(1, 2)).sum().backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.slow
+def test_a_script_that_walks_through_its_folder_meets_no_recording_of_another_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    done = tracer_process("repeat", "train.py", cwd=tmp_path)
+    assert done.code == 0, done.out
+    assert (tmp_path / "repeat" / "run-2.values").exists()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for path in ("a/b/deep.txt", "a/one.txt", "own/trace.json", ".git/config", "environment/pyvenv.cfg", "last.txt"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    (tmp_path / "left-out").mkdir()
+    return tmp_path
+
+
+def test_folders_come_before_what_is_in_them_and_what_is_left_out_is_not_there(folder: Path) -> None:
+    walk = Walk(str(folder / "own"), frozenset({"left-out"}))
+    entries = {entry.path: entry for entry in entries_of(folder, walk)}
+    assert list(entries) == [".git", "a", "environment", "last.txt", "link", "a/b", "a/one.txt", "a/b/deep.txt"]
+    assert [path for path, entry in entries.items() if entry.is_closed] == [".git", "environment"]
+    assert [path for path, entry in entries.items() if entry.is_file] == ["last.txt", "a/one.txt", "a/b/deep.txt"]
+    assert not entries["link"].is_folder
+    assert entries["last.txt"].stamp[0] == len("last.txt")
+
+
+def test_a_walk_ends_one_entry_past_its_most(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracer.runner.repeated.folder.MOST_ENTRIES", 3)
+    assert len(list(entries_of(folder, Walk(str(folder / "own"))))) == 4
+
+
+def test_a_folder_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    assert list(entries_of(tmp_path / "absent", Walk(""))) == []
