@@ -109,7 +109,7 @@ tracer.trace.save({path!r})
 def recorded(folder: Path, name: str, lines: str = "") -> Trace:
     """The bundled step in a process of its own, after ``lines``."""
     path = folder / f"{name}.json"
-    script = f"import os\n{lines}\n{STEP.format(path=str(path))}"
+    script = f"import os\n{lines}\n{BUNDLED.format(path=str(path))}"
     done = process("-c", script, cwd=ROOT)
     assert done.code == 0, done.err
     return Trace.load(path)

@@ -239,7 +239,7 @@ def test_paths_of_a_graph_that_runs_as_a_program_are_those_of_eager_calls(
     what: str, backend: str, is_known: bool
 ) -> None:
     eager = paths(PROGRAMS[what], None, is_known=is_known)
-    assert ("backward", "native_layer_norm_backward", f"{'' if is_known else 'Net.'}blocks.1.norm") in eager
+    assert ("backward", "native_layer_norm_backward", f"{'' if is_known else 'Nested.'}blocks.1.norm") in eager
     assert paths(PROGRAMS[what], backend, is_known=is_known) == eager
 
 
