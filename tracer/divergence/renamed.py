@@ -45,14 +45,15 @@ class _Parameter(NamedTuple):
 
     def holds_what(self, *others: _Parameter) -> bool:
         """Whether norm and largest magnitude are those of all ``others`` together, but for the rounding of a dtype."""
-        unit = max(half_unit(one.form.dtype) for one in (self, *others))
-        unit *= any(one.form.dtype != self.form.dtype for one in others)
-        norm = sum(one.norm**2 for one in others) ** 0.5
-        apart = abs(self.norm - norm), abs(self.largest - max(one.largest for one in others))
+        if self.form.size != sum(one.form.size for one in others):
+            return False
+        dtypes = {one.form.dtype for one in (self, *others)}
+        unit = max(map(half_unit, dtypes)) if len(dtypes) > 1 else 0.0
+        norm, largest = sum(one.norm**2 for one in others) ** 0.5, max(one.largest for one in others)
         of_norm = _OF_ORDER + 4 * unit / max(1, self.form.size) ** 0.5 + unit**2
-        of_largest = _OF_ORDER + 2 * unit
-        is_as_large = self.form.size == sum(one.form.size for one in others)
-        return is_as_large and apart[0] <= of_norm * norm and apart[1] <= of_largest * self.largest
+        return (
+            abs(self.norm - norm) <= of_norm * norm and abs(self.largest - largest) <= (_OF_ORDER + 2 * unit) * largest
+        )
 
 
 class _Side:
@@ -123,12 +124,15 @@ def _parameters_of(sides: tuple[_Side, _Side]) -> list[_Group]:
             add((key,), (same[0],))
     count = -1
     while count != (count := len(groups)):
-        left = defaultdict[str, list[str]](list)
-        for module, name in first.left:
-            left[module].append(name)
-        for group in tuple(groups):  # what has one name in modules of which some parameter is known
-            for name in left[group[0][0][0]]:
-                add(*(tuple((module, name) for module, _ in keys) for keys in group))
+        left = [defaultdict[str, list[str]](list) for _ in sides]
+        for side, of_module in zip(sides, left, strict=True):
+            for module, name in side.left:
+                of_module[module].append(name)
+        for group in tuple(groups):  # what has one name, or is alone left, in modules of which some parameter is known
+            names = [of_module[keys[0][0]] for of_module, keys in zip(left, group, strict=True)]
+            alone = [(names[0][0], names[1][0])] if len(names[0]) == len(names[1]) == 1 else []
+            for both in (*zip(names[0], names[0], strict=True), *alone):
+                add(*(tuple((module, name) for module, _ in keys) for name, keys in zip(both, group, strict=True)))
         for ones, others in tuple(_fused(sides)):
             add(ones, others)
         for one, other in _between(sides, groups) if len(groups) == count else ():
@@ -217,17 +221,21 @@ def _names(sides: tuple[_Side, _Side], modules: Sequence[_Group], parameters: Se
     for ones, others in (*modules, *parameters):
         path = first.full(ones[0])
         if len(others) > 1 and not ones[0][1]:
-            for module, _ in others:
-                of_second[second.paths[module]] = (f"{path}.{module.rpartition('.')[2]}",)
+            last = [module.rpartition(".")[2] for module, _ in others]
+            last = last if len({*last}) == len(last) else [*map(str, range(len(last)))]
+            of_second.update(
+                (second.paths[key[0]], (f"{path}.{part}",)) for key, part in zip(others, last, strict=True)
+            )
         inside = tuple(_joined(spelled(of_second, second.paths[key[0]])[0], key[1]) for key in others)
         own = inside if len(others) > 1 else tuple(map(first.full, ones))
         if len(others) > 1:
             of_first[path] = own
         elif own != inside:
             of_second[second.full(others[0])] = own
-        else:
+        if len(others) > 1 and ones[0][1]:
+            told[_joined(*ones[0])] = ", ".join(_joined(*other) for other in others)
             continue
-        for at, name in enumerate(own):
+        for at, name in enumerate(own if own != inside or len(others) > 1 else ()):
             told[name.partition(".")[2] if first.leads else name] = _joined(*others[at % len(others)])
     paired = [{module for group in modules for module, _ in group[side]} for side in (0, 1)]
     for module, path in second.paths.items():

@@ -142,6 +142,16 @@ def compared(first: Step, second: Step) -> Comparison:
     return tracer.compare(first, second, yardstick_runs=1)
 
 
+def test_parts_of_one_name_in_modules_of_their_own_are_told_apart() -> None:
+    second = apart()
+    for layer in second.layers:
+        for name in "qkv":
+            setattr(layer.attention, name, nn.Sequential(getattr(layer.attention, name)))
+    comparison = compared(training(fused()), training(second))
+    assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    assert comparison.names["h.0.attn.qkv.1"] == "layers.0.attention.k.0"
+
+
 @pytest.mark.parametrize("layout", ["one after another", "by head"])
 @pytest.mark.parametrize("is_first", [False, True], ids=["fused second", "fused first"])
 def test_an_implementation_with_other_names_and_a_fused_projection_is_rounding(layout: str, is_first: bool) -> None:
@@ -219,6 +229,49 @@ def test_a_matrix_that_is_kept_turned_is_the_same(is_fused: bool) -> None:
     comparison = compared(training(first), training(second))
     assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
     assert not any(one.lack is Lack.OTHER_SHAPE for one in comparison.only)
+
+
+class Packed(nn.Module):
+    """Attention whose projections are one parameter of torch's own module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.mha, self.out = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True), nn.Linear(WIDTH, 3)
+        nn.init.normal_(self.mha.in_proj_bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.mha(x, x, x, need_weights=False)[0])
+
+
+class Unpacked(nn.Module):
+    def __init__(self, packed: Packed, factor: float) -> None:
+        super().__init__()
+        self.attention, self.last, self.factor = Attention(), packed.out, factor
+        self.attention.o.load_state_dict(packed.mha.out_proj.state_dict())
+        parts = self.attention.q, self.attention.k, self.attention.v
+        for name in ("weight", "bias"):
+            for part, own in zip(parts, getattr(packed.mha, f"in_proj_{name}").detach().chunk(3), strict=True):
+                getattr(part, name).data = own.clone()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        own = self.attention
+        q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (own.q, own.k, own.v))
+        made = functional.scaled_dot_product_attention(q * self.factor, k, v)
+        return self.last(own.o(made.transpose(1, 2).flatten(2)))
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.05])
+def test_a_parameter_that_is_fused_alone_is_compared_part_by_part(factor: float) -> None:
+    packed = Packed()
+    x = torch.randn(2, 5, WIDTH, generator=torch.Generator().manual_seed(2))
+    training_of = lambda model: lambda: (model.zero_grad(), model(x).square().mean().backward())  # noqa: E731
+    comparison = compared(training_of(packed), training_of(Unpacked(packed, factor)))
+    parts = ", ".join(f"attention.{part}.bias" for part in "qkv")
+    assert comparison.names["mha.in_proj_bias"] == parts
+    is_gradient = [one.kind is PlaceKind.GRADIENT for one in comparison.only]
+    assert not any(is_gradient)
+    assert comparison.verdict is (CompareVerdict.SIGNIFICANT if factor > 1 else CompareVerdict.ROUNDING)
 
 
 class Convolutions(nn.Module):
