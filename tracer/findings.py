@@ -315,7 +315,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     nothing_computed: bool = False
     """Whether every call of the step was one of them."""
     at_this_size: dict[str, int] = {}
-    """Deterministic calls that at other sizes take other kernels, which may not be: by op, the most called first."""
+    """Deterministic calls that at other sizes take other kernels, which may not be: by op and line, the most
+    called first."""
     unnamed: dict[names.EvidenceKind, int] = {}
     """Deterministic calls of ops that no rule names, by the evidence for them."""
     training: names.Training = names.Training.UNKNOWN

@@ -296,3 +296,26 @@ def test_a_generator_that_nobody_seeded_names_where_the_code_draws_from_it(name:
     (change,) = make_plan(judgement(unseeded))
     assert step_of_plan(change, [unseeded], hints=DRAWS).why == f"Drawn. {said}".rstrip()
     assert change.calls == 0
+
+
+def test_each_op_of_a_change_has_its_reason_and_data_are_named_before_what_fills_parameters() -> None:
+    pad = {"op": "aten.reflection_pad2d_backward.default", "why": "Mirrored elements. More.", "location": "net.py:52"}
+    both = [finding(why="Rows are added. More.", count=9), finding("cuda-pad", **pad)]
+    (mode,) = make_plan(judgement(*both))
+    assert step_of_plan(mode, both).why == (
+        "aten.index_add_: Rows are added. aten.reflection_pad2d_backward: Mirrored elements."
+    )
+    drawn = {"cause": Cause.RNG, "phase": "other", "sets": {"seed.torch": True}, "planned": GOOD}
+    filled = finding("cuda-rng", op="aten.uniform_.default", location="net.py:9", count=90, **drawn)
+    split = finding("cuda-rng", op="aten.randperm.generator", location="data.py:3", **drawn)
+    (seed,) = make_plan(judgement(filled, split, planned={"seed.torch": True}))
+    assert [line.place for line in step_of_plan(seed, [filled, split]).lines] == ["data.py:3", "net.py:9"]
+
+
+def test_an_op_that_a_cpu_ran_otherwise_is_named_as_what_runs_on_the_target() -> None:
+    softmax = finding(
+        op="aten._softmax_backward_data.default", count=9, runs_as="aten._scaled_dot_product_attention_backward"
+    )
+    (mode,) = make_plan(judgement(softmax))
+    (line,) = step_of_plan(mode, [softmax, finding(location="b.py:1")]).lines[:1]
+    assert "aten._scaled_dot_product_attention_backward" in line.what

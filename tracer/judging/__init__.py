@@ -160,13 +160,16 @@ def judge_calls(
 
 
 def at_this_size(judged: Iterable[JudgedCall], rule_on: Callable[[CallGroup], Ruling]) -> dict[str, int]:
-    """Calls that are deterministic, by op, and would not be known to be without what is known of their sizes."""
+    """Calls that are deterministic, by op and line, and would not be known to be without what is known of their
+    sizes."""
     counts = Counter[str]()
     for group, ruling in judged:
         if ruling.is_safe and not _HANG_ON_SIZES.isdisjoint(group.facts):
             facts = {name: value for name, value in group.facts.items() if name not in _HANG_ON_SIZES}
             if not rule_on(replace(group, facts=facts)).is_safe:
-                counts[spoken(group.op, ruling.runs_as)] += group.count
+                place = group.called_from or group.location
+                op = spoken(group.op, ruling.runs_as).removesuffix(".default")
+                counts[f"{op} at {place}" if place else op] += group.count
     return dict(counts.most_common())
 
 
@@ -279,7 +282,7 @@ def banners_of(
             )
     elsewhere = sorted(target_tables.devices.difference(NO_DEVICE))
     if target.backend is not Backend.RECORDED and elsewhere and target.backend.device not in elsewhere:
-        yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {target_tables.translated()}"
+        yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}{target_tables.translated()}"
     counts = Counter[BlindSpotKind]()
     for spot in trace.blind_spots:
         counts[spot.kind] += spot.count

@@ -396,9 +396,8 @@ class TargetTables:
     def translated(self) -> str:
         """How calls of another device were judged, and notes on differences that single ops do not show."""
         is_any = any(row is not None for row in self._translated.values())
-        how = "calls that run as another op there are judged as that op" if is_any else "ops as recorded"
         notes = self._translator.notes.values() if self._translator is not None else ()
-        return f"{how}.{''.join(f' {note.says}' for note in notes)}"
+        return f"{'' if is_any else ', ops as recorded'}.{''.join(f' {note.says}' for note in notes)}"
 
     def used(self) -> Iterator[BoundTable]:
         """The tables that were consulted."""

@@ -172,7 +172,7 @@ def test_the_mode_is_answered_for_calls_and_for_the_process_apart() -> None:
     _, second, _ = answers(made)
     assert [figure.value for figure in second.figures] == [3, 0, 0]
     assert second.sentence == (
-        "It settles 3 calls at 1 place and 1 setting; it does nothing known for 1 unseeded generator and "
+        "It settles 3 calls at 1 place; it does nothing known for 1 unseeded generator and "
         "1 data loader without an answer."
     )
 

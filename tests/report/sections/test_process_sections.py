@@ -15,7 +15,7 @@ from tracer.names import Detail, SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.report.json_format import Document, JudgementForm
 from tracer.report.render.terminal import to_text
-from tracer.report.sections.process import fill_in_brief, fill_words, generator_rows, untouched_generators
+from tracer.report.sections.process import fill_words, generator_rows, untouched_generators
 from tracer.report.words import size
 from tracer.trace.records import Allocation, Draw, Generator, Loader
 
@@ -214,11 +214,6 @@ def test_memory_is_said_with_its_cost_and_how_far_it_is_known(fill: FillCost, wo
     assert ("evidence, not proof" in said) is (not fill.reads and not fill.unfollowed)
     assert said in section(report(fill=fill), "memory")
     assert said.split()[-1] in text_of(report(fill=fill))
-    brief = fill_in_brief(fill)
-    assert "4 calls, 2.0 MiB" in brief
-    assert ("not filled" in brief) is not fill.is_on
-    assert ("no read before a write was seen" in brief) is not fill.reads
-    assert ("could not be followed" in brief) is bool(fill.unfollowed and not fill.reads)
 
 
 @pytest.mark.parametrize(
@@ -306,9 +301,7 @@ def test_one_screen_says_what_no_op_shows_a_line_each(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     squeezed = "".join(text.partition("What else was recorded")[2].split())
     for part in (
-        "Settings:1thatdiffersbetweenmachinesonly:torch.backends.cuda.matmul.allow_tf32=True",
         "Randomdraws:≠notseededpython,2calls;?notknownnumpy,anunknownnumberofcalls;2moregenerators",
-        "Memory:124calls,45.2MiBnotfilledbeforeitiswritten;3callsreadwhatwasnotwhollywritten",
         "Dataloading:train.py:30,4workers,shuffled≠notseeded;train.py:34,inafixedorder",
     ):
         assert part in squeezed, part

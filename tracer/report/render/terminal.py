@@ -154,18 +154,24 @@ def to_text(
         return _laid_out(report, Reader(detail=detail, rows=_ALL), width, color)
     for changes in range(_CHANGES, 0, -1):
         reader = Reader(detail=detail, rows=_ROWS, changes=changes, findings=limit)
-        for is_tight in (False, True):
-            text = _laid_out(report, reader, width, color, is_tight=is_tight)
+        for is_tight, is_terse in ((False, False), (True, False), (True, True)):
+            text = _laid_out(report, reader, width, color, is_tight=is_tight, is_terse=is_terse)
             if not reader.is_one_screen or text.count("\n") <= _SCREEN:
                 return text
     return text
 
 
 def _laid_out(
-    report: Report, reader: Reader, width: int | None, color: bool | None, *, is_tight: bool = False
+    report: Report,
+    reader: Reader,
+    width: int | None,
+    color: bool | None,
+    *,
+    is_tight: bool = False,
+    is_terse: bool = False,
 ) -> LaidOut:
     def parts(columns: int) -> Iterator[RenderableType]:
-        drawing = Drawing(columns, unfolds=reader.is_whole)
+        drawing = Drawing(columns, unfolds=reader.is_whole, is_terse=is_terse)
         yield from drawing.head(head_of(report), is_brief=reader.detail is Detail.BRIEF)
         if reader.detail is Detail.BRIEF:
             return
@@ -188,8 +194,9 @@ def drawn(blocks: Iterable[Block], *, unfolds: bool = False) -> Callable[[int], 
 class Drawing:
     """Draws blocks, one kind after the other, in ``width`` columns."""
 
-    def __init__(self, width: int, *, unfolds: bool = False) -> None:
-        self.width, self.unfolds = width, unfolds
+    def __init__(self, width: int, *, unfolds: bool = False, is_terse: bool = False) -> None:
+        """``is_terse``: the reasons of the first change of a plan alone."""
+        self.width, self.unfolds, self.is_terse = width, unfolds, is_terse
         self.longest, self.longest_name = (_ALL, _ALL) if unfolds else (_LONGEST, _LONGEST_NAME)
 
     # --- a report ---
@@ -310,7 +317,7 @@ class Drawing:
                 places = "; ".join(f"{one_line(line.place, 80)} {line.what}" for line in step.lines)
                 more = f"; {plural(step.more_lines, 'more line')}" if step.more_lines else ""
                 yield indented(f"Lines: {places}{more}", left + 3)
-            if step.why:
+            if step.why and not (self.is_terse and step is not block.steps[0]):
                 yield indented(f"Why: {one_line(step.why, self.longest)}", left + 3)
         if block.left_out:
             yield indented(f"{plural(block.left_out, 'more change')}: --verbose.", left)

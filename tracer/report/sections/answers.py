@@ -24,7 +24,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.plain import one_line
-from tracer.plan import PlanStep, is_mode_on, is_settled, name_of, place_of, step_of
+from tracer.plan import PlanStep, is_mode_on, is_settled, place_of, step_of
 from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
@@ -169,9 +169,8 @@ def _headline(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
         share = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
         caveats = (f"recorded on fake tensors{share}: {_FAKE}", *caveats)
     if sized := report.judgement.at_this_size:
-        ops = some([name_of(op) for op in sized], 2)
-        sized_calls = plural(sum(sized.values()), "call")
-        caveats += (f"at this size only: {sized_calls} of {ops} can take another kernel at other sizes",)
+        sized_calls = f"{plural(sum(sized.values()), 'call')} of {some(list(sized), 2)}"
+        caveats += (f"at this size only: {sized_calls} can take a kernel that varies at others; record at full size",)
     return verdict, line, caveats
 
 
@@ -391,7 +390,7 @@ def _mode_sentence(report: Report) -> str:
     if not fixed and not raising and not stays:
         return "It changes no verdict: nothing that was recorded needs it, and nothing raises."
     parts = [f"it is on, but for {plural(calls_behind(blocks), 'call')} here"] if is_mode_on(report.target) else []
-    if fixed:
+    if fixed := [finding for finding in fixed if finding.about not in (About.SETTING, About.COMPILED)] or fixed:
         parts.append(f"it settles {_calls_and_things(fixed, sites=True)}")
     if calls_behind(raising):
         sites = sites_of(raising)

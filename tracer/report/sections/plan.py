@@ -10,8 +10,9 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from tracer.findings import Finding, Need, PlannedChange
-from tracer.names import SEVERITY, About, HintKind, Prerequisite
+from tracer.names import SEVERITY, About, HintKind, Phase, Prerequisite
 from tracer.plain import visible
+from tracer.plan import name_of
 from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, first
@@ -25,7 +26,7 @@ _FEWEST = "The fewest changes that remove the most, in the order in which to mak
 _PROOF = "The proof is two runs, compared bit by bit: `tracer repeat`."
 #: Lines of one change, and ops of one line, that are named.
 _LINES, _OPS = 3, 2
-_SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z])")
+_SENTENCE = re.compile(r"(?<=[.])\s+")
 
 
 def plan(report: Report, reader: Reader) -> Section | None:
@@ -75,6 +76,10 @@ def alike_once(plan: Sequence[PlannedChange]) -> list[PlannedChange]:
     ]
 
 
+#: Draws that fill parameters, mostly: those that choose data are named first.
+_FILLS = ("aten.uniform_.", "aten.normal_.")
+
+
 def step_of_plan(
     change: PlannedChange,
     closed: Sequence[Finding] = (),
@@ -87,8 +92,9 @@ def step_of_plan(
     calls = list(filter(is_call, closed))
     for finding in calls or closed:
         if place := finding.called_from or finding.location:
-            by_place[place][subject_of(finding)] += finding.count
-            last |= {place} if finding.may_be_host else set()
+            by_place[place][_ran_as(finding)] += finding.count
+            is_filled = finding.phase is Phase.OTHER and finding.op.startswith(_FILLS)
+            last |= {place} if finding.may_be_host or is_filled else set()
     ordered = sorted(by_place.items(), key=lambda item: (item[0] in last, -item[1].total(), item[0]))
     is_told = len(ordered) == 1 and ordered[0][0] in change.where and ordered[0][0] not in sources
     shown = [] if is_told else ordered[:_LINES]
@@ -96,7 +102,9 @@ def step_of_plan(
         said.StepLine(place, _counted(ops, are_calls=bool(calls)), " ".join(visible(sources.get(place, "")).split()))
         for place, ops in shown
     )
-    worst = min(closed, key=lambda finding: (SEVERITY.index(finding.verdict), not is_call(finding)), default=None)
+    places = {line.place for line in lines}
+    of_lines = [finding for finding in calls if (finding.called_from or finding.location) in places]
+    whys = [_why_of(of_lines or closed), _drawn_in_code(closed, hints)]
     return said.Step(
         number=change.number,
         title=change.title,
@@ -105,10 +113,24 @@ def step_of_plan(
         where=change.where,
         needs=tuple(map(_in_words, change.needs)),
         worth=worth(change),
-        why=" ".join(filter(None, (_SENTENCE.split(worst.why, 1)[0] if worst else "", _drawn_in_code(closed, hints)))),
+        why=" ".join(filter(None, whys)),
         lines=lines,
         more_lines=len(ordered) - len(lines) if lines else 0,
     )
+
+
+def _why_of(findings: Sequence[Finding]) -> str:
+    """The first sentence of each reason, the worst and most frequent first; of several, each led by its op."""
+    whys: dict[str, str] = {}
+    for finding in sorted(findings, key=lambda one: (SEVERITY.index(one.verdict), -is_call(one), -one.count)):
+        whys.setdefault(_SENTENCE.split(finding.why, 1)[0], _ran_as(finding))
+    several = len(whys) > 1 and all(map(is_call, findings))
+    told = [f"{op}: {why}" if several else why for why, op in whys.items() if why]
+    return " ".join(told[: _LINES if several else 1])
+
+
+def _ran_as(finding: Finding) -> str:
+    return name_of(finding.runs_as) or subject_of(finding)
 
 
 #: The generators whose draws one recording counts and does not place, by the name of their finding.

@@ -37,9 +37,11 @@ _GIST = 2
 
 
 def settings(report: Report, reader: Reader) -> Section | None:
-    """Return the section on the whole process, and on what differs between machines alone."""
+    """Return the section on the whole process, and on what differs between machines alone; none on one screen, whose
+    plan names the settings that matter."""
     blocks: list[said.Block] = []
-    gist = ""
+    if not reader.is_whole:
+        return None
     if findings := _findings(report, reader, About.SETTING, About.LATE, About.CHANGED, About.COMPILED):
         lead = "What holds for the whole process, and the recorded calls that make it matter."
         blocks += [said.lead(lead), *findings]
@@ -57,9 +59,7 @@ def settings(report: Report, reader: Reader) -> Section | None:
         summary = f"{plural(len(notes), 'setting')} that {differ} between machines only"
         brief = joined([note.subject for note in notes[: reader.rows]])
         blocks.append(said.Fold(summary, (said.quiet(same), said.Rows(rows)), brief))
-        subjects = some([note.subject for note in notes], 1)
-        gist = f"{len(notes):,} that {differ} between machines only: {subjects}"
-    return Section(anchor="settings", title="Settings", blocks=tuple(blocks), gist=gist) if blocks else None
+    return Section(anchor="settings", title="Settings", blocks=tuple(blocks)) if blocks else None
 
 
 def hints(report: Report, reader: Reader) -> Section | None:
@@ -171,12 +171,14 @@ def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
 
 
 def memory(report: Report, reader: Reader) -> Section | None:
-    """Memory that was given without being written, and what filling it costs."""
+    """Memory that was given without being written, and what filling it costs; none on one screen."""
+    if not reader.is_whole:
+        return None
     findings = _findings(report, reader, About.MEMORY, About.OVERLAP)
     fill = report.judgement.fill
     blocks: list[said.Block] = [] if fill is None else [said.lead(fill_words(fill))]
     blocks += findings
-    if report.judgement.trace.allocations and reader.is_whole:
+    if report.judgement.trace.allocations:
         shown, left_out = first(sorted(report.judgement.trace.allocations, key=lambda group: -group.bytes), reader.rows)
         figures = ("Calls", "Followed", "To fill")
         heads = said.columns("Op", "Phase", "Module", "Place", *figures, brief="Phase", figures=figures)
@@ -184,8 +186,7 @@ def memory(report: Report, reader: Reader) -> Section | None:
         figures_of = ((group, group.count, group.count - group.unfollowed) for group in shown)
         cells = tuple((*_place_cells(group), f"{n:,}", f"{seen:,}", size(group.bytes)) for group, n, seen in figures_of)
         blocks.append(said.Table(heads, cells, noun="place", left_out=left_out))
-    gist = fill_in_brief(fill) if fill is not None else ""
-    return Section(anchor="memory", title="Memory", blocks=tuple(blocks), gist=gist) if blocks else None
+    return Section(anchor="memory", title="Memory", blocks=tuple(blocks)) if blocks else None
 
 
 def loading(report: Report, reader: Reader) -> Section | None:
@@ -325,17 +326,6 @@ def fill_words(fill: FillCost) -> str:
         f"{cost} No read before a write was seen, so {need}. That is evidence, not proof: memory that kernels allocate"
         " inside cannot be seen."
     )
-
-
-def fill_in_brief(fill: FillCost) -> str:
-    """The same in one line."""
-    what = "filled before it is written" if fill.is_on else "not filled before it is written"
-    reads = "no read before a write was seen"
-    if fill.unfollowed:
-        reads += f", but {plural(fill.unfollowed, 'call')} could not be followed"
-    if fill.reads:
-        reads = f"{plural(fill.reads, 'call reads', 'calls read')} what was not wholly written"
-    return f"{plural(fill.calls, 'call')}, {size(fill.bytes)} {what}; {reads}"
 
 
 def loader_cells(loader: Loader) -> tuple[Words, ...]:
