@@ -192,7 +192,10 @@ _CALL = (lambda function, /, *args, **kwargs: function(*args, **kwargs)).__code_
 def _called_by(frame: FrameType, function: Callable[..., Any]) -> Callable[..., Any]:
     """``function``, called as from the line at which ``frame`` is: warnings of C code name the frame that calls it."""
     code = _CALL.replace(co_filename=frame.f_code.co_filename, co_firstlineno=frame.f_lineno)
-    return partial(FunctionType(code, frame.f_globals), function)
+    called = partial(FunctionType(code, frame.f_globals), function)
+    names = ("__module__", "__name__", "__qualname__")
+    called.__dict__.update({name: getattr(function, name) for name in names})
+    return called
 
 
 def is_in_between(code: CodeType) -> bool:

@@ -64,7 +64,7 @@ _SOMEWHERE = torch.device("cpu")
 ON_MESH = torch.device("cpu")
 """The device of a mesh of GPUs: it equals the CPU, and asks for a GPU."""
 #: Files whose frames lie between the caller of a function and what stands in for it.
-_BETWEEN = (__file__, patching.__file__)
+_BETWEEN = (__file__, patching.__file__, f"{patching.__file__}{patching.PASSED_OVER}")
 
 
 class _StandIn(type(torch.Generator)):  # type: ignore[misc]
