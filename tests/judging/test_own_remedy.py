@@ -1,14 +1,16 @@
-"""A remedy that its reader can follow: a switch where a library's line is meant."""
+"""A remedy that its reader can follow, a switch where a library's line is meant; a verdict that hangs on sizes."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from tests.support.build import finding, judgement
+from tests.support.build import call, finding, judgement, trace
+from tracer import judge
 from tracer.judging.call_findings import with_own_remedy
 from tracer.names import Prerequisite
 from tracer.plan import make_plan
+from tracer.report.sections.answers import headline
 from tracer.tables.loading import load_switches, load_tables
 
 INSIDE = {"location": "transformers/models/vit/modeling_vit.py:90", "called_from": "train.py:7"}
@@ -84,3 +86,28 @@ def test_every_switch_is_for_rules_that_exist() -> None:
     assert [rule for one in table.switch for rule in one.rules if rule not in known] == []
     assert [rule for rule in table.in_hand if rule not in known] == []
     assert all(one.ref and one.what.endswith(".") for one in table.switch)
+
+
+@pytest.mark.parametrize(
+    ("op", "facts", "settings", "hangs"),
+    [
+        ("aten.embedding_dense_backward.default", {"shape.rows_repeat_long": False}, "default", True),
+        ("aten.embedding_dense_backward.default", {"shape.rows_repeat_long": False}, "deterministic", False),
+        ("aten.cumsum.default", {"shape.scan_is_whole": False, "dtype": "float32"}, "default", True),
+        ("aten.add.Tensor", {"shape.same_size": True}, "default", False),
+    ],
+)
+def test_what_is_safe_by_its_sizes_alone_is_so_at_this_size_only(
+    op: str, facts: dict[str, bool | str], settings: str, hangs: bool
+) -> None:
+    made = judge(trace(call(op, facts={"device": "cuda", **facts}, count=3)), backend="cuda", settings=settings)
+    assert made.tally.as_is == {"deterministic": 3}
+    assert made.judgement.at_this_size == ({f"{op.removesuffix('.default')} at train.py:10": 3} if hangs else {})
+    assert ("at this size only: 3 calls of" in headline(made)[1]) is hangs
+
+
+def test_a_call_that_varies_at_its_size_is_a_finding_and_no_caveat() -> None:
+    facts = {"device": "cuda", "shape.rows_repeat_long": True}
+    made = judge(trace(call("aten.embedding_dense_backward.default", facts=facts)), backend="cuda", settings="default")
+    assert made.tally["nondeterministic"] == 1
+    assert made.judgement.at_this_size == {}

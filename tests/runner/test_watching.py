@@ -1,16 +1,19 @@
-"""What ``tracer run`` sees beside the ops: from the script's first line on, and across windows of steps."""
+"""What ``tracer run`` sees beside the ops, across windows of steps; hints of what may be otherwise elsewhere."""
 
 from __future__ import annotations
 
 import os
 import random
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from tests.support.build import call, trace
 from tests.support.command import Command, tracer_process
 from tracer import Trace
-from tracer.names import EventKind
+from tracer.names import EventKind, HintKind
+from tracer.runner.hints import hints_of
 from tracer.trace.records import Event
 
 NAMED = "OMP_NUM_THREADS"
@@ -131,3 +134,101 @@ def test_a_recorder_by_hand_watches_while_it_records_only() -> None:
         assert random.seed is not before
     assert random.seed is before
     assert not recorder.trace.watched_from_start
+
+
+LISTING, HASH, OWN = HintKind.LISTING, HintKind.HASH_ORDER, HintKind.OWN_GENERATOR
+
+PYTHON, NUMPY = HintKind.PYTHON_DRAW, HintKind.NUMPY_DRAW
+
+
+@pytest.mark.parametrize(
+    ("code", "hints"),
+    [
+        ("import os\nfor name in os.listdir('d'): print(name)", [(LISTING, 2, "os.listdir")]),
+        ("from glob import glob\nfiles = glob('*.pt')", [(LISTING, 2, "glob")]),
+        ("files = [p for p in folder.rglob('*')]", [(LISTING, 1, "rglob")]),
+        ("for root, _, files in os.walk('d'): use(files)", [(LISTING, 1, "os.walk")]),
+        ("files = sorted(os.listdir('d'), key=len)", []),
+        ("files = sorted(p for p in self.root.iterdir() if p.suffix)", []),
+        ("files = glob.glob('*')\nfiles.sort()", []),
+        ("self.files = os.listdir('d')\nself.files.sort()", []),
+        ("if 'a' in os.listdir('d') or len(os.listdir('d')): pass", []),
+        ("found = re.glob('x') or self.glob('x')", [(LISTING, 1, "glob")]),
+        ("ids = {w: i for i, w in enumerate(set(words))}", [(HASH, 1, "a set")]),
+        ("for word in {'a', 'b'}: use(word)", [(HASH, 1, "a set")]),
+        ("words = list(frozenset(words))", [(HASH, 1, "a set")]),
+        ("for word in sorted(set(words)): use(word)", []),
+        ("count = len(list(set(words)))", []),
+        ("bucket = hash(word) % 8", [(HASH, 1, "hash")]),
+        ("class A:\n    def __hash__(self): return hash(self.a)", []),
+        ("class D:\n    def __init__(self):\n        self.rng = np.random.default_rng(1)", [(OWN, 3, "D")]),
+        ("rng = np.random.default_rng(1)", []),
+        ("def broken(:", []),
+        ("import random\ndef pick(rows): return random.choice(rows)", [(PYTHON, 2, "random.choice")]),
+        ("import random as rnd, os\nrnd.seed(1)\nrnd.shuffle(rows)", [(PYTHON, 3, "rnd.shuffle")]),
+        ("from random import randint as number\nnumber(1, 6)", [(PYTHON, 2, "number")]),
+        (
+            "import numpy as np\nb = a(np.random.normal(0, 1))\nnp.random.rand()",
+            [(NUMPY, 2, "np.random.normal"), (NUMPY, 3, "np.random.rand")],
+        ),
+        ("import numpy.random\nnumpy.random.permutation(9)", [(NUMPY, 2, "numpy.random.permutation")]),
+        ("from numpy import random\nrandom.shuffle(rows)\nrandom.set_state(s)", [(NUMPY, 2, "random.shuffle")]),
+        ("import random\nown = random.Random(1)\nown.random()\nrandom.setstate(s)", []),
+        ("import torch, numpy as np\nnp.random.default_rng(1).normal()\ntorch.random.fork_rng()", []),
+        ("def f(random): return random.choice(rows)", []),
+        ("from .random import choice\nchoice(rows)", []),
+    ],
+)
+def test_lines_that_may_be_otherwise_are_named(
+    code: str, hints: list[tuple[HintKind, int, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(code, encoding="utf-8")
+    found = hints_of(trace(call(location="train.py:1")), str(tmp_path))
+    assert [(hint.kind, hint.location, hint.name) for hint in found] == [
+        (kind, f"train.py:{line}", name) for kind, line, name in hints
+    ]
+
+
+def test_a_name_that_no_encoding_spells_is_written(tmp_path: Path) -> None:
+    name = os.fsdecode(b"train\xff.py")
+    try:
+        (tmp_path / name).write_text("hash(1)", encoding="utf-8")
+    except (OSError, UnicodeError):
+        pytest.skip("the disk takes no such name")
+    hints = hints_of(trace(call(location=f"{name}:1")), str(tmp_path))
+    assert len(hints) == 1
+    trace(hints=hints).save(tmp_path / "t.json")
+
+
+def test_files_of_others_are_not_read(tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages" / "lib.py"
+    installed.parent.mkdir()
+    installed.write_text("import os\nos.listdir('d')", encoding="utf-8")
+    calls = (call(location="site-packages/lib.py:2"), call(location="../other.py:1"), call(location="gone.py:1"))
+    assert hints_of(trace(*calls), str(tmp_path)) == ()
+
+
+def test_a_script_and_what_it_imports_are_read_and_a_report_tells_it_once(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text("import os\nNAMES = list(os.listdir('.'))\n", encoding="utf-8")
+    script = """
+        import data
+        import torch
+
+        torch.manual_seed(0)
+        model = torch.nn.Linear(2, 2)
+        model(torch.ones(2, 2)).sum().backward()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(script), encoding="utf-8")
+    assert tracer_process("run", "train.py", cwd=tmp_path).code == 0
+    assert [hint.location for hint in Trace.load(tmp_path / "trace.json").hints] == ["data.py:2"]
+    told = tracer_process("report", "trace.json", cwd=tmp_path, COLUMNS="100").out
+    assert "data.py:2: `os.listdir` gives its names in any order" in told
+    assert told.startswith("# No risk found in")
+    assert "os.listdir" not in tracer_process("report", "trace.json", "--no-hints", cwd=tmp_path).out
+
+
+def test_a_file_that_is_named_in_two_ways_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("hash(1)", encoding="utf-8")
+    named = trace(call(location="train.py:1"), call(location=f"../{tmp_path.name}/train.py:1"))
+    assert [hint.location for hint in hints_of(named, str(tmp_path))] == ["train.py:1"]

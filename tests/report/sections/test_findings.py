@@ -1,19 +1,30 @@
-"""Findings with one answer are one row where people read; files for programs have each."""
+"""Findings as people read them: one answer is one row, by the user's own lines, and what a gate accepted."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from html import unescape
 
 import pytest
 
 from tests.report.samples import full_report
-from tests.support.build import call, finding, report, trace
+from tests.support.build import call, finding, process_finding, report, trace
 from tracer import judge
 from tracer.findings import Acceptance, Finding
 from tracer.names import AcceptedBy, Verdict
+from tracer.report.blocks import Badge, Code
 from tracer.report.render.page import findings_json
-from tracer.report.sections.findings import FindingRow, rows_of, within
+from tracer.report.sections.findings import (
+    MOST_LINES,
+    OPEN_LINES,
+    FindingRow,
+    accepted_in_words,
+    gate_in_words,
+    rows_of,
+    user_lines,
+    within,
+)
 from tracer.report.words import which_runs_as
 
 
@@ -124,3 +135,67 @@ def test_an_op_that_is_another_on_the_target_says_so_where_people_read() -> None
     shown = [made.to_text(width=100, color=False), markdown(made), junit(made), made._repr_html_()]
     shown += [made.to_html(), made.to_json()]
     assert [text for text in shown if "_cudnn_rnn" not in text.replace("\\", "").replace("<wbr>", "")] == []
+
+
+def test_a_librarys_line_stands_below_the_users_line_that_led_to_it() -> None:
+    made = report(
+        finding(location="lib/attention.py:193", called_from="train.py:11", count=3),
+        finding(location="lib/attention.py:193", called_from="train.py:11", op="aten.cumsum.default"),
+        finding(location="lib/mlp.py:7", called_from="train.py:11", verdict="seeded"),
+        finding(location="train.py:4", verdict="seeded", count=2),
+        finding(location="", verdict="seeded"),
+        process_finding(location="setup.py:2"),
+    )
+    first, second = user_lines(made).open.items()
+    assert (first[0], [line.place for line in first[1]]) == ("train.py", ["train.py:4", "train.py:11"])
+    worst = first[1][1]
+    assert (worst.number, worst.worst) == (1, (Badge(Verdict.NONDETERMINISTIC), " 3 findings, 5 calls"))
+    assert worst.through == (Code("lib/attention.py:193, lib/mlp.py:7"), "")
+    assert second[0] == "setup.py"
+    assert second[1][0].worst == (Badge(Verdict.NONDETERMINISTIC), " 1 finding")
+
+
+def test_the_text_of_a_line_is_shown_where_the_trace_holds_it() -> None:
+    text = "x = y[<script>]  # &amp;"
+    page = report(finding(location="train.py:4"), source_lines={"train.py:4": text}).to_html()
+    assert text not in page.split('id="data"')[0]
+    assert text in unescape(page)
+    assert "--with-source" not in page
+    assert "--with-source" in report(finding(location="train.py:4")).to_html()
+
+
+def test_far_too_many_lines_are_folded_and_then_left_out() -> None:
+    lines = user_lines(report(*(finding(location=f"a{n % 7}.py:{n}") for n in range(MOST_LINES + 30))))
+    assert sum(map(len, lines.open.values())) == OPEN_LINES
+    assert sum(map(len, (*lines.open.values(), *lines.folded.values()))) == MOST_LINES
+    assert lines.left_out == 30
+    assert user_lines(report()).open == {}
+
+
+def test_a_place_that_is_no_line_stands_all_the_same() -> None:
+    page = report(finding(location="somewhere"))
+    assert list(user_lines(page).open) == ["somewhere"]
+    assert '<span class="unseen">line </span>\u2013</a>' in page.to_html()
+
+
+@pytest.mark.parametrize(
+    ("by", "reason", "said"),
+    [
+        (AcceptedBy.BASELINE, "", "By the baseline"),
+        (AcceptedBy.COMMENT, "seen", "By a comment in the code: seen"),
+        (AcceptedBy.SELECTION, "", "By what the gate was told to look at"),
+    ],
+)
+def test_an_acceptance_says_what_spoke_for_it(by: AcceptedBy, reason: str, said: str) -> None:
+    assert accepted_in_words(Acceptance(finding=0, by=by, reason=reason)) == said
+
+
+def test_a_gates_sentence_counts_what_is_left_and_what_spoke_for_the_rest() -> None:
+    made = report(finding(), finding(location="b.py:2"))
+    assert gate_in_words(made) == ""
+    made = replace(made, accepted=())
+    assert gate_in_words(made) == "A gate has looked at this report: 0 findings are accepted, 2 are not."
+    made = replace(made, accepted=(Acceptance(finding=1, by=AcceptedBy.BASELINE),))
+    assert gate_in_words(made) == (
+        "A gate has looked at this report: 1 finding is accepted (1 by the baseline), 1 is not."
+    )
