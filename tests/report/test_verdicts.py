@@ -40,11 +40,11 @@ def judged(backend: str, *names: str, torch: str = "2.13.0") -> Report:
 @pytest.mark.parametrize("name", NAMED)
 def test_no_op_of_a_cpu_alone_is_held_for_safe_elsewhere_under_its_own_name(name: str, backend: str) -> None:
     for torch in ("2.13.0", "1.11.0"):
-        for finding in judged(backend, name, torch=torch).findings:
-            assert finding.runs_as or not finding.op, torch
-            assert name in OWN or name not in f"{subject_of(finding)} {finding.ops} {finding.reason_detail}"
+        for found in judged(backend, name, torch=torch).findings:
+            assert found.runs_as or not found.op, torch
+            assert name in OWN or name not in f"{subject_of(found)} {found.ops} {found.reason_detail}"
     at_home = judged("cpu", name)
-    assert {finding.runs_as for finding in at_home.findings} <= {""}
+    assert {found.runs_as for found in at_home.findings} <= {""}
 
 
 @pytest.mark.parametrize("backend", ELSEWHERE)

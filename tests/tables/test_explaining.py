@@ -263,8 +263,8 @@ def test_the_whole_program_of_each_example_compiles_for_each_device(backend: Bac
 
 
 def test_every_rule_has_one_but_for_ops_of_packages_that_torch_does_not_bring() -> None:
-    for backend, table in load_tables().items():
-        of_torch = [rule for rule in table.rule if not all(op.startswith(("npu.", "atb.")) for op in rule.ops)]
+    for backend, loaded in load_tables().items():
+        of_torch = [rule for rule in loaded.rule if not all(op.startswith(("npu.", "atb.")) for op in rule.ops)]
         assert [rule.id for rule in of_torch if EXAMPLES.of(rule) is None] == [], backend
 
 
