@@ -15,6 +15,7 @@ from tracer.names import (
     Backend,
     Cause,
     DeterministicMode,
+    Direction,
     EventKind,
     EvidenceKind,
     KernelLanguage,
@@ -497,3 +498,29 @@ def test_every_call_is_counted_once_whatever_it_was_compiled_to() -> None:
     report = judged(build.kernel())
     assert report.tally.total == 1
     assert [call.ruling.backend for call in report.calls] == [Backend.CPU]
+
+
+APART = ("aten.bmm.default", "aten.amax.default", "aten.exp.default", "aten.any.dim")
+
+
+@pytest.mark.parametrize(
+    ("ops", "direction", "backend", "is_open"),
+    [
+        (APART, "forward", "cuda", True),
+        (APART, "inference", "cuda", False),
+        (APART, "forward", "cpu", False),
+        (APART, "forward", "recorded", False),
+        (APART[:3], "forward", "cuda", False),
+    ],
+)
+def test_attention_that_was_compiled_for_a_cpu_is_open_where_fused_kernels_have_a_backward(
+    ops: tuple[str, ...], direction: str, backend: str, is_open: bool
+) -> None:
+    region = build.region(direction=Direction(direction))
+    facts = {"device": "cpu", "dtype": "float32"}
+    calls = [build.call(op, facts=facts, region=region.id, location="net.py:64") for op in ops]
+    report = judge(build.trace(*calls, regions=(region,)), backend=backend, settings="default")
+    found = [one for one in report.findings if one.runs_as == "scaled_dot_product_attention"]
+    assert [(one.location, one.verdict) for one in found] == [("net.py:64", Verdict.UNKNOWN)] * is_open
+    assert is_open is any("--eager" in change.remedy for change in report.plan)
+    assert is_open is ("attention-taken-apart" in report.to_html())

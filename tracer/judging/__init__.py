@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -41,16 +41,18 @@ from tracer.names import (
     SEVERITY,
     Backend,
     BlindSpotKind,
+    Direction,
     EvidenceKind,
     HostCode,
     Phase,
     SeedOrigin,
     Settings,
     Training,
+    UnknownReason,
     Verdict,
 )
 from tracer.ops import spoken
-from tracer.tables.bound_table import has_computed_step, meta_calls, safe_ruling
+from tracer.tables.bound_table import has_computed_step, meta_calls, safe_ruling, unknown_ruling
 from tracer.tables.compiled import Compilation, CompiledCalls, CompilerTable, compilation_of
 from tracer.tables.loading import checked_sets
 from tracer.tables.rules import RuleTable, Ruling, Switches, strongest
@@ -97,6 +99,7 @@ def judge_calls(
         groups = [seeded_in_its_place(group, target.sets) for group in groups]
     groups = [with_own_settings(group, target) if group.settings else group for group in groups]
     judged = _once([JudgedCall(group, by_settings.under(group.settings).rule_on(group)) for group in groups])
+    judged = _with_open_attention(judged, trace, target.backend)
     for group, ruling in judged:
         rulings[id(ruling)] = ruling
         counted[id(ruling), group.phase, group.module] += group.count
@@ -327,6 +330,31 @@ def _once(judged: list[JudgedCall]) -> list[JudgedCall]:
         if group.facts.get("body_recorded") is True and (group.phase, group.module, group.place, ruling.rule) in inside
         else JudgedCall(group, ruling)
         for group, ruling in judged
+    ]
+
+
+#: What torch's attention becomes where Inductor takes it apart; by hand nobody looks for rows without a key.
+_ATTENTION = frozenset(("aten.bmm.default", "aten.amax.default", "aten.exp.default", "aten.any.dim"))
+
+
+def _with_open_attention(judged: list[JudgedCall], trace: Trace, backend: Backend) -> list[JudgedCall]:
+    """``judged``; attention in a training that was compiled for the CPU is unknown for another ``backend``."""
+    forward = {region.id for region in trace.regions if region.direction is Direction.FORWARD}
+    ops: defaultdict[tuple[str | None, str], set[str]] = defaultdict(set)
+    if backend not in (Backend.RECORDED, Backend.CPU):
+        for group, _ in judged:
+            if group.region in forward and group.facts.get("device") == _CPU:
+                ops[group.region, group.location].add(group.op)
+    apart = {place for place, there in ops.items() if there >= _ATTENTION}
+    why = f"The CPU's compiler took scaled_dot_product_attention apart, for which {backend} has fused kernels."
+    how = "Record with `tracer run --eager`, under which attention is one op."
+    unknown = unknown_ruling(backend, "attention-taken-apart", UnknownReason.NO_EVIDENCE, "", why, how)
+    unknown = replace(unknown, runs_as="scaled_dot_product_attention")
+    return [
+        JudgedCall(call.group, unknown)
+        if call.group.op == "aten.any.dim" and (call.group.region, call.group.location) in apart
+        else call
+        for call in judged
     ]
 
 

@@ -18,7 +18,7 @@ from tracer.names import Detail, HintKind, SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.report.json_format import Document, JudgementForm
 from tracer.report.render.terminal import to_text
-from tracer.report.sections.process import fill_words, generator_rows, hint_words, untouched_generators
+from tracer.report.sections.process import fill_words, generator_rows, hint_words
 from tracer.report.words import size
 from tracer.trace.differences import RankComparison, SettingDifference
 from tracer.trace.records import Allocation, CodeHint, Draw, Generator, Loader
@@ -152,7 +152,6 @@ def test_the_ledger_names_each_generator_its_seed_and_its_draws() -> None:
     said = section(process_report(), "draws")
     assert "cpu #seeded seeded by the program train.py:9 24 calls" in said
     assert "python ≠not seeded left to the machine: another state in every process 2 calls" in said
-    assert "Not drawn from: cuda:0." in said
     assert "aten.native_dropout forward net.drop net.py:31 cpu" in said
 
 
@@ -165,7 +164,6 @@ def test_draws_at_one_place_that_differ_in_their_facts_alone_are_one_row() -> No
 def test_generators_that_nobody_seeded_come_first() -> None:
     rows = generator_rows(process_report().judgement)
     assert [row.name for row in rows] == ["python", "numpy", "cpu", "passed (cpu)"]
-    assert untouched_generators(process_report().judgement) == ("cuda:0",)
 
 
 def test_a_generator_with_two_starts_is_two_rows() -> None:

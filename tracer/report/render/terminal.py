@@ -154,24 +154,18 @@ def to_text(
         return _laid_out(report, Reader(detail=detail, rows=_ALL), width, color)
     for changes in range(_CHANGES, 0, -1):
         reader = Reader(detail=detail, rows=_ROWS, changes=changes, findings=limit)
-        for is_tight, is_terse in ((False, False), (True, False), (True, True)):
-            text = _laid_out(report, reader, width, color, is_tight=is_tight, is_terse=is_terse)
+        for is_tight in (False, True):
+            text = _laid_out(report, reader, width, color, is_tight=is_tight)
             if not reader.is_one_screen or text.count("\n") <= _SCREEN:
                 return text
     return text
 
 
 def _laid_out(
-    report: Report,
-    reader: Reader,
-    width: int | None,
-    color: bool | None,
-    *,
-    is_tight: bool = False,
-    is_terse: bool = False,
+    report: Report, reader: Reader, width: int | None, color: bool | None, *, is_tight: bool = False
 ) -> LaidOut:
     def parts(columns: int) -> Iterator[RenderableType]:
-        drawing = Drawing(columns, unfolds=reader.is_whole, is_terse=is_terse)
+        drawing = Drawing(columns, unfolds=reader.is_whole, is_tight=is_tight)
         yield from drawing.head(head_of(report), is_brief=reader.detail is Detail.BRIEF)
         if reader.detail is Detail.BRIEF:
             return
@@ -181,7 +175,7 @@ def _laid_out(
                 brief.append(section)
             else:
                 yield from drawing.section(section)
-        yield from drawing.gists(brief, is_tight=is_tight)
+        yield from drawing.gists(brief)
 
     return printed(parts, width=width, color=color)
 
@@ -194,9 +188,9 @@ def drawn(blocks: Iterable[Block], *, unfolds: bool = False) -> Callable[[int], 
 class Drawing:
     """Draws blocks, one kind after the other, in ``width`` columns."""
 
-    def __init__(self, width: int, *, unfolds: bool = False, is_terse: bool = False) -> None:
-        """``is_terse``: the reasons of the first change of a plan alone."""
-        self.width, self.unfolds, self.is_terse = width, unfolds, is_terse
+    def __init__(self, width: int, *, unfolds: bool = False, is_tight: bool = False) -> None:
+        """``is_tight``: of a plan's reasons the first alone, and no more than the names of what else was recorded."""
+        self.width, self.unfolds, self.is_tight = width, unfolds, is_tight
         self.longest, self.longest_name = (_ALL, _ALL) if unfolds else (_LONGEST, _LONGEST_NAME)
 
     # --- a report ---
@@ -215,10 +209,10 @@ class Drawing:
         findings = plural(head.findings, "finding")
         yield Prose(f"{findings}; {plural(head.tally.total, 'call')}{f': {calls}' if calls else ''}")
 
-    def gists(self, sections: Sequence[Section], *, is_tight: bool = False) -> Iterator[RenderableType]:
+    def gists(self, sections: Sequence[Section]) -> Iterator[RenderableType]:
         """Sections a few words each, or where lines are few by their names; and where there is more."""
         items = tuple((said.Strong(f"{section.title}: "), section.gist) for section in sections)
-        if items and is_tight:
+        if items and self.is_tight:
             yield Prose(f"Recorded too, in --verbose: {', '.join(section.title.lower() for section in sections)}.")
         elif items:
             yield Prose("What else was recorded", style="bold underline")
@@ -317,7 +311,7 @@ class Drawing:
                 places = "; ".join(f"{one_line(line.place, 80)} {line.what}" for line in step.lines)
                 more = f"; {plural(step.more_lines, 'more line')}" if step.more_lines else ""
                 yield indented(f"Lines: {places}{more}", left + 3)
-            if step.why and not (self.is_terse and step is not block.steps[0]):
+            if step.why and not (self.is_tight and step is not block.steps[0]):
                 yield indented(f"Why: {one_line(step.why, self.longest)}", left + 3)
         if block.left_out:
             yield indented(f"{plural(block.left_out, 'more change')}: --verbose.", left)

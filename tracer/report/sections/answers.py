@@ -390,7 +390,8 @@ def _mode_sentence(report: Report) -> str:
     if not fixed and not raising and not stays:
         return "It changes no verdict: nothing that was recorded needs it, and nothing raises."
     parts = [f"it is on, but for {plural(calls_behind(blocks), 'call')} here"] if is_mode_on(report.target) else []
-    if fixed := [finding for finding in fixed if finding.about not in (About.SETTING, About.COMPILED)] or fixed:
+    named = [finding for finding in fixed if finding.about not in (About.SETTING, About.COMPILED)]
+    if fixed := named or ([] if raising or stays else fixed):
         parts.append(f"it settles {_calls_and_things(fixed, sites=True)}")
     if calls_behind(raising):
         sites = sites_of(raising)

@@ -37,11 +37,8 @@ _GIST = 2
 
 
 def settings(report: Report, reader: Reader) -> Section | None:
-    """Return the section on the whole process, and on what differs between machines alone; none on one screen, whose
-    plan names the settings that matter."""
+    """Return the section on the whole process, and on what differs between machines alone."""
     blocks: list[said.Block] = []
-    if not reader.is_whole:
-        return None
     if findings := _findings(report, reader, About.SETTING, About.LATE, About.CHANGED, About.COMPILED):
         lead = "What holds for the whole process, and the recorded calls that make it matter."
         blocks += [said.lead(lead), *findings]
@@ -144,7 +141,6 @@ def draws(report: Report, reader: Reader) -> Section | None:
             for row in shown
         )
         blocks.append(said.Table(columns, cells, noun="generator", left_out=left_out))
-    blocks += _quiet("Not drawn from: ", ", ".join(untouched_generators(report.judgement)), ".")
     blocks += findings
     if report.judgement.draws and reader.is_whole:
         ledger, left_out = first(_ledger(report.judgement.draws), reader.rows)
@@ -171,9 +167,7 @@ def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
 
 
 def memory(report: Report, reader: Reader) -> Section | None:
-    """Memory that was given without being written, and what filling it costs; none on one screen."""
-    if not reader.is_whole:
-        return None
+    """Memory that was given without being written, and what filling it costs."""
     findings = _findings(report, reader, About.MEMORY, About.OVERLAP)
     fill = report.judgement.fill
     blocks: list[said.Block] = [] if fill is None else [said.lead(fill_words(fill))]
@@ -296,13 +290,6 @@ def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
             verdict = generator.origin.verdict if generator.drew else Verdict.UNKNOWN
             rows.append(GeneratorRow(generator.name, calls, generator.origin, generator.seeded_at, verdict))
     return sorted(rows, key=lambda row: SEVERITY.index(row.verdict))
-
-
-def untouched_generators(judgement: Judgement) -> tuple[str, ...]:
-    """Generators that the step did not draw from."""
-    drawn = {draw.generator for draw in judgement.draws}
-    untouched = (generator.name for generator in judgement.trace.generators if generator.drew is False)
-    return tuple(name for name in untouched if name not in drawn)
 
 
 def fill_words(fill: FillCost) -> str:
