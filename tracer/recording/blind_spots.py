@@ -8,6 +8,7 @@ import weakref
 from _thread import get_ident
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from types import FrameType
@@ -244,7 +245,9 @@ class BlindSpots:
 
     @property
     def threads_computed(self) -> bool:
-        return bool(self._suspected) or any(kind is BlindSpotKind.COMPUTING_THREAD for kind, _, _ in self._counts)
+        return bool(self._suspected) or any(
+            kind is BlindSpotKind.COMPUTING_THREAD for kind, _, _ in self._counts.copy()
+        )
 
     def module_met(self, module: torch.nn.Module) -> None:
         """Note whether a module that runs for the first time is compiled or scripted."""
@@ -280,15 +283,16 @@ class BlindSpots:
 
     def module_on_other_thread(self, module: torch.nn.Module) -> None:
         what = "modules ran on a Python thread other than the recorded one"
-        self._thread_computes(what, self._sites.location(sys._getframe(1)))
-        self.on_unseen()
-        self.on_unrecorded_module(module)
+        with suppress(Exception):  # a failure of the recorder must not reach the program
+            self._thread_computes(what, self._sites.location(sys._getframe(1)))
+            self.on_unseen()
+            self.on_unrecorded_module(module)
 
     def listed(self) -> tuple[BlindSpot, ...]:
         """All blind spots, in the order in which they were first noticed."""
         counts = self._counts.copy()
         detail = BlindSpotKind.COMPUTING_THREAD.of("memory that calls read changed while a Python thread ran")
-        for location, threads in self._suspected.items():
+        for location, threads in self._suspected.copy().items():
             if threads > self._computed[location]:
                 counts[BlindSpotKind.COMPUTING_THREAD, detail, location] = threads - self._computed[location]
         return tuple(

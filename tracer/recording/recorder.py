@@ -94,7 +94,7 @@ class Recorder:
         self._state = RecordingState(options, self.attribution, self.mode, self.watch)
         self._calls = CallRecord(self._state, self.storages, self.blind_spots, asked_compiled)
         sites.on_compiled, sites.on_line = self.blind_spots.compiled_code_ran, self.blind_spots.look_for_natives
-        self.optimizer.begins = self._step_begins
+        self.optimizer.begins, self.optimizer.failed = self._step_begins, self._failed
         self.storages.copies.on_first = self.mode.ask_again
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.storages.give_up_all
@@ -242,12 +242,19 @@ class Recorder:
     def _step_begins(self, optimizer: Any, frame: FrameType) -> None:
         self.storages.writes.optimizer_steps(optimizer, self.attribution.step_origin(frame))
 
+    def _failed(self, problem: Exception) -> None:
+        """A failure of the recorder must not reach the program: the recording is incomplete."""
+        self.partial = self.partial or type(problem).__name__
+
     def _step_ended(self, count: int) -> None:
-        self.attribution.turn()
-        for part in (self.magnitudes, self.values, self.file):
-            if part is not None:
-                part.step_ended()
-        self.storages.registry.prune()
-        self.watch.log.step_ended()
+        try:
+            self.attribution.turn()
+            for part in (self.magnitudes, self.values, self.file):
+                if part is not None:
+                    part.step_ended()
+            self.storages.registry.prune()
+            self.watch.log.step_ended()
+        except Exception as problem:
+            self._failed(problem)
         if self._on_step is not None:
             self._on_step(count)

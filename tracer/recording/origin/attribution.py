@@ -211,7 +211,7 @@ class Attribution:
         return number < last
 
     def turn(self) -> None:
-        for links in (self.links, *self._other_links.values()):
+        for links in (self.links, *self._other_links.copy().values()):
             links.turn()
 
     @staticmethod

@@ -140,6 +140,8 @@ class OptimizerWatch:
         """Called with the optimizer that is about to step; with a closure, once that has run: what it reads is then
         what the closure left."""
         self.begins: Callable[[Any, FrameType], None] = lambda optimizer, frame: None
+        self.failed: Callable[[Exception], None] = lambda problem: None
+        """Told where following a step failed, which is no business of the program's."""
         self.own_code: CodeType | None = None
         """The last code that was recognized as torch's own optimizers': nearly always it calls again."""
         self._closures: list[CodeType | None] = []  # one for each running step; steps can nest
@@ -201,11 +203,15 @@ class OptimizerWatch:
         self.active, self.origin = False, None
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        frame = sys._getframe(2)
+        try:
+            self._begins(optimizer, kwargs.get("closure", args[1] if len(args) > 1 else None), sys._getframe(2))
+        except Exception as problem:
+            self.failed(problem)
+
+    def _begins(self, optimizer: Optimizer, closure: Any, frame: FrameType) -> None:
         HAS_OPTIMIZER.steps(optimizer)
         if self.active and not self.is_inside(frame.f_back):
             self._stop()  # an earlier step raised
-        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         self._closures.append(_code_of(closure))
         self._untold.append(optimizer)
         if closure is None:
@@ -215,7 +221,7 @@ class OptimizerWatch:
         self.active = True
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._closures:
+        with suppress(IndexError):  # another thread's step may have ended them
             self._tell()
             self._closures.pop()
             self._untold.pop()

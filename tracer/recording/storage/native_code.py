@@ -104,12 +104,13 @@ def is_new(*, afresh: bool = False) -> bool:
     if not is_loading and libraries == _libraries:
         return afresh
     _loaded_modules, _libraries = len(sys.modules), libraries
+    loaded = sys.modules.copy()  # whole, whatever another thread imports meanwhile
     files: dict[str, str] = {}
-    for name, module in list(sys.modules.items()):
+    for name, module in loaded.items():
         file = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(file, str) and (file.endswith(_SUFFIXES) or name.startswith(_BY_NAME)):
             files[name] = file
-    found = {name: sys.modules[name] for name, file in files.items() if _is_foreign(name, file)}
+    found = {name: loaded[name] for name, file in files.items() if _is_foreign(name, file)}
     mapped = libraries.difference(files.values())
     unlisted = frozenset(file for file in mapped if _is_foreign(os.path.basename(file).partition(".")[0], file))
     unlisted = unlisted.difference(map(os.path.realpath, files.values()) if unlisted else ())
@@ -142,16 +143,16 @@ def _functions_of(extensions: tuple[ModuleType, ...], _: int) -> dict[str, list[
     functions: dict[str, list[Holder]] = {}
     names: dict[int, str] = {}
     for module in extensions:
-        for name, value in list(vars(module).items()):
+        for name, value in vars(module).copy().items():
             full = f"{module.__name__}.{name}"
             if isinstance(value, type) and value.__module__ == module.__name__:
-                for own, method in list(vars(value).items()):
+                for own, method in vars(value).copy().items():
                     if callable(method) and (not own.startswith("__") or own in ("__init__", "__call__")):
                         functions[f"{full}.{own}"] = [(value, own)]
             elif callable(value) and not isinstance(value, type) and not hasattr(value, "__code__"):
                 names[id(original_of(value))] = full
-    for holder in {id(module): module for module in (*extensions, *list(sys.modules.values()))}.values():
-        for name, value in list(getattr(holder, "__dict__", {}).items()):
+    for holder in {id(module): module for module in (*extensions, *sys.modules.copy().values())}.values():
+        for name, value in dict(getattr(holder, "__dict__", {})).items():
             if (full := names.get(id(original_of(value)), "")) != "":
                 functions.setdefault(full, []).append((holder, name))
     return functions
@@ -162,7 +163,7 @@ def held_elsewhere() -> set[str]:
     owned = {name: holders[0] for name, holders in native_functions().items() if not isinstance(holders[0][0], type)}
     functions = [held_by(*holder) for holder in owned.values()]
     names = dict(zip(map(id, functions), owned, strict=True))
-    modules = {id(getattr(module, "__dict__", None)) for module in (*extensions(), *list(sys.modules.values()))}
+    modules = {id(getattr(module, "__dict__", None)) for module in (*extensions(), *sys.modules.copy().values())}
     held: set[str] = set()
     for holder in gc.get_referrers(*functions) if functions else ():
         kind, inside = type(holder), {id(each) for each in gc.get_referents(holder)}

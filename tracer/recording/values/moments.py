@@ -12,6 +12,7 @@ import random
 import struct
 import sys
 import weakref
+from _thread import get_ident
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
@@ -148,8 +149,11 @@ class MomentWriter:
         self.write(kind, name, text_digest(text), text=text)
 
     def before_step(self, optimizer: Any) -> None:
+        is_recorded = get_ident() == self._modules.thread or seams.graph_task_id() != -1
+        self._follow_optimizer(optimizer, is_recorded=is_recorded)
+        if not is_recorded:
+            return  # threads step in any order
         self._follow_modules()
-        self._follow_optimizer(optimizer)
         for number, group in enumerate(optimizer.param_groups):
             for key, value in group.items():
                 if key == "lr" or isinstance(value, _Tensor):
@@ -206,8 +210,8 @@ class MomentWriter:
                 self._follow_module(joined(type(module).__name__, name), inner, is_recorded=False)
 
     def _write_unrecorded(self, writer: ValuesWriter) -> None:
-        """The last states of modules that ran on other threads alone, and of what no module holds, in the order of
-        their digests: threads meet modules in any order."""
+        """The last states of modules that ran on other threads alone, of optimizers that these stepped first, and of
+        what no module holds, in the order of their digests: threads meet them in any order."""
         states: list[State] = []
         for owner in self._owners:
             with suppress(Exception):
@@ -239,13 +243,13 @@ class MomentWriter:
             if owner is None and (module._parameters or module._buffers):
                 self._follow_module(path, module, is_recorded=True)
 
-    def _follow_optimizer(self, optimizer: Any) -> None:
+    def _follow_optimizer(self, optimizer: Any, *, is_recorded: bool) -> None:
         """Follow ``optimizer`` from its first step on; loading its state gives it other lists."""
         owner = self._owner_of(optimizer)
         if owner is None:
             parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
             names = {id(parameter): self._modules.parameter(parameter)[0] for parameter in parameters}
-            owner = _Owner(optimizer, _states_of_optimizer, True, names=names)
+            owner = _Owner(optimizer, _states_of_optimizer, is_recorded, names=names)
             self._follow(optimizer, owner)
         owner.parts.update(groups=optimizer.param_groups, state=optimizer.state)
 

@@ -200,8 +200,8 @@ class ValuesRecording:
     def _before_step(self, optimizer: Any) -> None:
         with suppress(Exception):  # a user's optimizer may keep anything
             self.moments.before_step(optimizer)
-        for thing, kind in list(self._stepping.items()):
-            with suppress(Exception):
+        with suppress(Exception):  # another thread may make more of them meanwhile
+            for thing, kind in list(self._stepping.items()):
                 self.moments.state(kind, thing)
 
     def loader_iterates(self, call: WatchedCall) -> None:
