@@ -1,4 +1,7 @@
-"""The answer to scripts of real libraries fits one screen, for each of them: 40 lines at 100 columns."""
+"""The answer to scripts of real libraries fits one screen: 40 lines at 100 columns.
+
+Longer trainings, for two targets: ``tests/integrations/test_trainings.py``.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,7 @@ import pytest
 from tests.support.command import tracer_process
 
 LINES, COLUMNS = 40, 100
-HERE = Path(__file__).parent
-SCRIPTS = sorted([*(HERE / "one_screen").glob("*.py"), *(HERE.parent / "runner" / "repeated" / "others").glob("*.py")])
+SCRIPTS = sorted((Path(__file__).parents[1] / "runner" / "repeated" / "others").glob("*.py"))
 
 
 @pytest.mark.slow
