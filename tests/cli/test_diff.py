@@ -423,7 +423,7 @@ def test_a_resumed_run_is_one_command(tmp_path: Path, tracer: Command) -> None:
     done = tracer("diff", whole, resumed, "--align-step", "2=2")
     said = words(done.out)
     assert "Step 2 of the second run is compared with step 2 (as asked)" in said
-    assert "the optimizer's states were not restored: it has none where the run resumes" in said
+    assert "the optimizer's states were not restored: there are none where the run resumes" in said
     assert "found by its parameters" in words(tracer("diff", whole, resumed).out)
 
 
