@@ -22,7 +22,7 @@ from tracer.report.words import calls_behind, sites_of
 from tracer.session import judge
 from tracer.trace.records import Allocation, BlindSpot, TraceSource
 
-NOT_JUDGED = "; not judged: what Python itself reads; `tracer repeat` judges that"
+NOT_JUDGED = "; not judged: files and clocks that Python reads; `tracer repeat` judges that"
 
 
 def answers(made: Report) -> tuple[Card, ...]:
@@ -279,7 +279,7 @@ def test_where_no_risk_was_found_the_headline_names_what_was_not_seen() -> None:
     made = report(blind_spots=spots, watched_from_start=False)
     assert headline(made)[1] == (
         "No risk found in 100 calls; not seen: what ran before recording, other threads, compiled code; "
-        "not judged: what Python itself reads; `tracer repeat` judges that"
+        "not judged: files and clocks that Python reads; `tracer repeat` judges that"
     )
     assert headline(report(watched_from_start=True))[1] == f"No risk found in 100 calls{NOT_JUDGED}"
     assert headline(report(finding(), blind_spots=spots))[1] == "Two runs of this step can differ"
@@ -288,14 +288,16 @@ def test_where_no_risk_was_found_the_headline_names_what_was_not_seen() -> None:
 def test_where_no_risk_was_found_the_headline_says_what_one_run_cannot_judge() -> None:
     add = call("aten.add.Tensor", facts={"device": "cpu"}, phase=Phase.OPTIMIZER, count=4)
     line = headline(judge(trace(add, watched_from_start=True)))[1]
-    assert line == "No risk found in 4 calls; not judged: what Python itself reads; `tracer repeat` judges that"
+    assert (
+        line == "No risk found in 4 calls; not judged: files and clocks that Python reads; `tracer repeat` judges that"
+    )
 
 
 def test_reads_of_memory_that_could_not_be_followed_are_in_the_headline() -> None:
     add = call("aten.add.Tensor", facts={"device": "cpu"}, phase=Phase.OPTIMIZER)
     given = Allocation(op="aten.empty.memory_format", count=3, bytes=12, unfollowed=2)
     line = headline(judge(trace(add, watched_from_start=True, allocations=(given,))))[1]
-    assert "reads of the memory of 2 calls, which could not be followed, what Python itself reads" in line
+    assert "reads of the memory of 2 calls, which could not be followed, files and clocks that Python reads" in line
 
 
 def test_what_the_mode_would_do_counts_calls_and_places() -> None:

@@ -134,6 +134,6 @@ def test_a_region_that_was_not_seen_stands_in_the_headline_although_nothing_else
     call = build.call("aten.add.Tensor", facts=FLOAT, phase=Phase.OPTIMIZER)
     made = judge(build.trace(call, regions=(unseen,), watched_from_start=True))
     assert headline(made)[1] == (
-        "No risk found in 1 call; not seen: compiled code; not judged: what Python itself reads; `tracer repeat`"
-        " judges that"
+        "No risk found in 1 call; not seen: compiled code; not judged: files and clocks that Python reads; `tracer"
+        " repeat` judges that"
     )

@@ -62,7 +62,7 @@ WITHOUT_TRAINING = {
 }
 
 #: What differs between processes and shows in no op.
-_NOT_JUDGED = "what Python itself reads"
+_NOT_JUDGED = "files and clocks that Python reads"
 _WHO_JUDGES = "`tracer repeat` judges that"
 
 #: Regions whose calls are in no tally.

@@ -166,8 +166,8 @@ SETTLED_LEAD = (
     " data: with others they may not be."
 )
 _NO_PROOF = (
-    " Every recorded call is in the tally above. That is no proof: the evidence for a call without a finding is a"
-    " table's rule or, where no rule names its op, what its builds launch or its documentation. "
+    " That is no proof: a call without a finding rests on a rule or, where no rule names its op, on what torch's builds"
+    " launch or on the vendor's documentation. "
 )
 _UNKNOWN_LEAD = "Unknown is an answer: these calls may be safe or not, and nothing that the tables hold decides it."
 _ELSEWHERE = "the HTML, CSV and JSON reports have"
@@ -187,11 +187,10 @@ def refuted(report: Report, reader: Reader) -> Section | None:
 def findings(report: Report, reader: Reader) -> Section | None:
     """Every finding, worst first; draws that repeat as they are do not count."""
     unnamed, count = unnamed_sentence(report.judgement), len(report.open_findings)
-    if reader.is_one_screen and count and report.accepted is None:
-        if not met(report).isdisjoint(AT_RISK):
-            return None
-        no_proof = said.Paragraph(f"{_NO_PROOF}{unnamed}".strip())
-        return Section(anchor="findings", title="Findings", blocks=(no_proof,), count=count)
+    if reader.is_one_screen and report.accepted is None:
+        no_proof = (said.quiet(f"{_NO_PROOF.strip()} --verbose counts them."),)
+        is_safe = met(report).isdisjoint(AT_RISK)
+        return Section(anchor="findings", title="", label="Findings", blocks=no_proof) if is_safe else None
     blocks: list[said.Block] = []
     if count:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(report.open_findings))

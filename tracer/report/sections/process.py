@@ -157,7 +157,7 @@ def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
         (
             "; " if number else "",
             said.Badge(row.verdict, row.origin.label),
-            f" {row.name}",
+            f" {row.name.replace('passed', 'a generator that was passed')}",
             f" at {row.seeded_at}" if row.seeded_at else "",
             f", {row.draws}" if row.draws else "",
         )
