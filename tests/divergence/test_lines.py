@@ -482,6 +482,24 @@ def test_a_line_is_held_where_what_it_gives_is_taken(
     assert f"program.py:{held}" in ways
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="comprehensions have no frames of their own")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "x = {k: [i for i in range(9) if i != k] for k in names}",
+        "x = {k: named(k) for k in names}",
+        "x = [(k, max(range(9), key=lambda i: (i, k))) for k in names]",
+        "x = dict((k, sum(len(k) for i in range(9))) for k in names)",
+    ],
+)
+def test_a_comprehension_is_held_by_what_it_gives_and_not_by_what_it_gives_to_calls(
+    tmp_path: Path, statement: str
+) -> None:
+    """A call that is given another run's variable gives that run's value for a key of this one."""
+    source = f"import os\ndef named(k): return [k]\n{statement.replace('names', 'map(str, os.urandom(9))')}\n"
+    assert {root.held_at for root in compared(tmp_path, source).sources} == {"program.py:4"}
+
+
 def test_calls_that_others_make_while_a_generator_waits_are_not_its_own(tmp_path: Path) -> None:
     source = """\
         import os

@@ -506,7 +506,9 @@ class _Comparison:
                 unseen = self._unseen(parent, text) | parent.beside
                 line = self._line_in(parent, entered.parent_line, text)
                 new = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
-                for root in new:
+                # A comprehension that gives a call its variable goes on by its own.
+                is_part = parent.code.function.endswith(">") and not {*text.stores}.isdisjoint(text.reads)
+                for root in new if parent.is_body or not is_part else ():
                     self.arguments.setdefault(root, f"{frame.code.file}:{frame.code.first}{ARGUMENTS}")
                 found |= new
             elif self._may_bring_in(text, frame, [name]):

@@ -351,10 +351,37 @@ def test_where_more_may_enter_on_the_way_the_later_line_is_what_is_proven(tmp_pa
     assert [(each.lines, each.at, each.agrees) for each in held] == [(("b.py:3",), "", True)]
     ordered = _by_proof(sources, held)
     assert [(each.location, each.reaches, each.comes_of) for each in ordered] == [
-        ("b.py:3", True, ("a.py:1",)),
         ("a.py:1", True, ()),
+        ("b.py:3", True, ("a.py:1",)),
     ]
-    assert "train.py:9" not in what_it_does(ordered[0])
+    assert "train.py:9" not in what_it_does(ordered[1])
+    said = proof_of(cast("Repeated", SimpleNamespace(sources=ordered, held_lines=held)))
+    assert "there" not in said
+    assert "b.py:3, which takes what comes of it" in said
+
+
+MADE = msgspec.structs.replace(PORT, location="a.py:7", source="own-generator", is_blind=True, path=WAY[1:])
+
+
+@pytest.mark.parametrize(
+    ("others", "first"),
+    [
+        ((MADE,), "a.py:7"),
+        ((MADE, PORT), "a.py:7"),
+        ((PORT,), "a.py:1"),
+        ((msgspec.structs.replace(PORT, is_blind=True),), "b.py:3"),
+        ((msgspec.structs.replace(PORT, is_followed=False),), "b.py:3"),
+        ((MADE, msgspec.structs.replace(PORT, source="port")), "b.py:3"),
+        ((PORT, msgspec.structs.replace(PORT, location="a.py:6")), "b.py:3"),
+    ],
+)
+def test_a_line_that_takes_what_one_line_gives_comes_behind_that_one(
+    others: tuple[LineSource, ...], first: str
+) -> None:
+    proven = HeldLine(lines=("b.py:3",), agrees=True, runs=1)
+    assert _by_proof(others, (proven,))[0].location == first
+    in_vain = HeldLine(lines=(first,), agrees=False, runs=1)
+    assert _by_proof(others, (in_vain, proven))[0].location != first or first == "b.py:3"
 
 
 def test_a_line_that_is_held_where_others_lead_is_proven_with_them_unless_these_were_held_in_vain(

@@ -75,7 +75,10 @@ def proof_of(repeated: Repeated) -> str:
     """What holding lines showed, without a full stop; empty where none was held."""
     proven = next((held for held in repeated.held_lines if held.agrees), None)
     if proven is not None:
-        there = "there" if len(proven.lines) == 1 and not proven.at else f"at {proven.at or joined(proven.lines)}"
+        named = next((source.location for source in repeated.sources if source.reaches), "")
+        there = "there" if proven.lines == (named,) and not proven.at else f"at {proven.at or joined(proven.lines)}"
+        if any(source.location in proven.lines and named in source.comes_of for source in repeated.sources):
+            there += ", which takes what comes of it"
         return f"Given one run's values {there}, another agrees with it"
     if repeated.cause is not None:  # which is said, and shows more
         return ""

@@ -208,7 +208,8 @@ def _followed(
 def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[LineSource, ...]:
     """Proven lines first; one that was held alone in vain, where others were proven, reaches nothing that matters.
 
-    Last are those with which no run came to its end, as long as others were not held in vain.
+    A line that merely takes what others give comes behind the one among these that explains it. Last are those with
+    which no run came to its end, as long as others were not held in vain.
     """
     proven = [line for each in held if each.agrees for line in each.lines]
     in_vain = (each for each in held if each.runs and not each.agrees and not each.problem and proven)
@@ -220,18 +221,25 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
     before = varying - refuted if may_follow else set()
     earlier = takewhile(lambda each: each.location not in proven, sources)  # holding a line covers what it reads
     leading = {each.location for each in earlier if each.is_followed and not {*proven}.isdisjoint(each.path)}
-    found = []
+    found, leads = [], set[str]()
     for at in (at for at in proven if at not in {each.location for each in sources}):
-        behind = tuple(each.location for each in sources if at in each.path)
-        found.append(LineSource(location=at, reaches=True, comes_of=behind))
-        leading |= {*behind}
+        behind = [each for each in sources if at in each.path]
+        found.append(LineSource(location=at, reaches=True, comes_of=tuple(each.location for each in behind)))
+        leading |= {each.location for each in behind}
+        able = [each for each in behind if each.is_followed and each.location not in refuted]
+        known = [each for each in able if each.source] or [each for each in able if not each.is_blind]
+        leads |= {known[0].location} if len(known) == 1 else set()
     for each in sources:
         is_left = not proven or each.location in {*proven, *before, *leading} or _is_by_chance(each)
         reaches = each.reaches and is_left and not (each.is_followed and each.location in refuted - leading)
         followed = each.is_followed or each.location in proven
         found.append(replace(each, reaches=reaches, is_followed=followed))
     first, last = {*proven, *before}, tried - before if is_failed else ()
-    return tuple(sorted(found, key=lambda each: (not each.reaches, each.location not in first, each.location in last)))
+
+    def place(each: LineSource) -> tuple[bool, ...]:
+        return not each.reaches, each.location not in leads, each.location not in first, each.location in last
+
+    return tuple(sorted(found, key=place))
 
 
 def _is_by_chance(source: LineSource) -> bool:
