@@ -721,6 +721,11 @@ class ValueKind(Word):
     """What a program got: ``output of GPT2LMHeadModel ['logits']``, from models that do not train; what the function
     returned that was called several times."""
 
+    def of(self, name: str) -> str:
+        """``parameter fc.weight``: the kind once, where ``name`` begins with it."""
+        kind = self.value.replace("-", " ")
+        return name if name.startswith(f"{kind} ") else f"{kind} {name}"
+
 
 class AcceptedBy(SaidWord):
     """Reasons why a present finding is accepted."""

@@ -28,6 +28,7 @@ from tracer.report.sections.runs import (
     nan_at_end,
     repeated_headline,
 )
+from tracer.runner.repeated.holding import Comparing
 from tracer.trace.values import ValueKind
 
 NAN = math.nan
@@ -301,3 +302,43 @@ def drawing(folder: Path, first: Sequence[Left], second: Sequence[Left]) -> tupl
             run.writer.moment(kind, what, digest, position)
         recordings.append(Recording(name=name, values=run.values()))
     return recordings[0], recordings[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [(5.932961, 5.932962, "5.932961 in run 1, 5.932962 in run 2"), (0.5, 0.25, "0.5 in run 1, 0.25 in run 2"),
+     (1.0, 1.0 + 2**-52, "1 in run 1, 1.0000000000000002 in run 2"), (3.0, 3.0, "3 in run 1, 3 in run 2")],
+)  # fmt: skip
+def test_losses_have_as_many_digits_as_tell_them_apart(first: float, second: float, said: str) -> None:
+    loss = Loss(step=0, first=first, second=second, differs=True)
+    assert losses_sentence([loss], "run 2") == f"The losses diverge at step 0: {said}"
+
+
+DATED, OTHER_DATE, STAYS = "runs/of-0308/mf.pt", "runs/of-0309/mf.pt", "mf.pt"
+
+
+@pytest.mark.parametrize(
+    ("unheld", "held", "agrees"),
+    [
+        (({DATED: 1}, {OTHER_DATE: 2}), ({"runs/of-0310/mf.pt": 3}, {"runs/of-0311/mf.pt": 4}), False),
+        (({DATED: 1}, {OTHER_DATE: 2}), ({"runs/of-0310/mf.pt": 3}, {"runs/of-0311/mf.pt": 3}), True),
+        (({STAYS: 1}, {STAYS: 2}), ({STAYS: 3}, {STAYS: 3}), True),
+        (({STAYS: 1}, {STAYS: 2}), ({STAYS: 3}, {STAYS: 4}), False),
+        (({STAYS: 1}, {STAYS: 2}), ({}, {}), False),
+        (({DATED: 1}, {OTHER_DATE: 2}), ({}, {}), False),
+        (({STAYS: 1, DATED: 5}, {STAYS: 2, DATED: 5}), ({STAYS: 1}, {STAYS: 1}), False),
+    ],
+)
+def test_a_hold_explains_what_runs_leave_where_all_that_differed_was_compared_again(
+    unheld: tuple[dict[str, int], ...], held: tuple[dict[str, int], ...], agrees: bool, tmp_path: Path
+) -> None:
+    families = []
+    for number, files in enumerate((*unheld, *held)):
+        run = Run(tmp_path / f"{number}.values")
+        run.call("relu.default", run.enter(ValueKind.BATCH, "b", 0), line=3)
+        for name, digest in files.items():
+            run.writer.moment(ValueKind.FILE, name, digest)
+        families.append({"": Recording(name=f"{number}", values=run.values(), trace=None)})
+    comparing = Comparing(families[:2], lambda: None)
+    assert comparing.divergence.ends
+    assert comparing.compare(*families[2:]).agrees is agrees

@@ -21,7 +21,9 @@ from tracer.names import Phase
 from tracer.plan import make_plan
 from tracer.report.blocks import PAGE, Rows
 from tracer.report.compared import plan_after, repeated_json
+from tracer.report.render.terminal import READER, drawn, printed
 from tracer.report.sections.root_lines import root_line_blocks
+from tracer.report.sections.runs import repeated_blocks
 from tracer.trace.values import ValueKind
 
 CALM = re.compile("no risk found|nothing asks for a change|asks for a change|whatever was found repeats", re.I)
@@ -166,3 +168,50 @@ def test_a_line_of_whatever_kind_says_what_to_do(source: LineSource, words: str)
     assert words in remedy_of(source)
     (shown,) = [block for block in root_line_blocks((source,), PAGE) if isinstance(block, Rows)]
     assert remedy_of(source) in str(shown)
+
+
+def unproven(at: int, source: str) -> LineSource:
+    return replace_fields(line(at, source), reaches=False)
+
+
+def test_what_may_explain_other_ends_is_named_without_proof_those_of_a_known_kind_first() -> None:
+    ends = (EndState(kind=ValueKind.PARAMETER, name="parameter 0 of group 0"),)
+    sources = (unproven(5, ""), unproven(9, "shared-by-threads"), unproven(11, "clock"), unproven(12, "clock"))
+    runs = repeated(divergence(ends=ends), sources=sources)
+    steps = next_steps(runs)
+    assert [step.where for step in steps] == ["train.py:9", "train.py:11", "beside the recorded calls"]
+    assert "parameter 0 of group 0" in steps[-1].title
+    assert "parameter parameter" not in steps[-1].title
+    text = " ".join(printed(drawn(repeated_blocks(runs, READER)), color=False).split())
+    assert text.index("without proof") < text.index("train.py:9") < text.index("train.py:5")
+    known = repeated(divergence(root()), sources=sources)
+    explained = replace_fields(runs, held_lines=(proven(8),), sources=(line(8), *sources))
+    assert [*known.possible, *explained.possible] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_optional"),
+    [
+        ({}, True),
+        ({"partial": ("cut short", "")}, False),
+        ({"ends": (EndState(kind=ValueKind.BUFFER, name="bn.running_mean"),)}, False),
+        ({"states_compared": 0}, False),
+        ({"is_inference": True}, False),
+    ],
+)
+def test_a_change_of_what_reaches_nothing_that_trains_is_optional(fields: dict[str, Any], is_optional: bool) -> None:
+    given = {"reaches_nothing": True, "states_compared": 4} | fields
+    runs = repeated(divergence(root(8, RootCause.DRAW), **given), sources=(line(8, "entropy"),))
+    assert ["optional" in step.remedy for step in next_steps(runs) if step.roots] == [is_optional] * 2
+    reaching = repeated(divergence(root(8, RootCause.DRAW, reaches_training=True), **given))
+    assert not any("optional" in step.remedy for step in next_steps(reaching))
+
+
+def test_settings_that_explain_are_one_step() -> None:
+    held = Held(circumstances=("settings",), agrees=True, runs=2, is_cause=True, clause="c", remedy="make the settings")
+    judged = judgement(finding("cuda-index-put", op="aten.index_put_.default", location="train.py:41"))
+    runs = repeated(divergence(root()), held=(held,))
+    steps = next_steps(runs, make_plan(judged), judged.findings)
+    assert [(bool(step.sets), step.roots) for step in steps] == [(True, (1,))]
+    other = replace_fields(runs, held=(replace_fields(held, circumstances=("threads",)),))
+    assert len(next_steps(other, make_plan(judged), judged.findings)) == 2

@@ -295,7 +295,7 @@ def compare_ends(first: Values, second: Values) -> ComparedEnds:
     outputs = Outputs(
         returned=sum(len(ours) for (kind, _, _), (ours, _) in pairs.items() if kind is ValueKind.RETURNED),
         printed=printed,
-        files=len({name for kind, name, _ in pairs if kind in _FILES}),
+        files=min(len({name for kind, name, _ in side if kind in _FILES}) for side in ends),
     )
     return ComparedEnds(
         ends=tuple(end for end in differ if not (end.only_one or end.kind in _TEXTS)),

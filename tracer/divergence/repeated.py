@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.comparing import OF_TRAINING
 from tracer.divergence.lines import LineKind, LineSource
 from tracer.divergence.model import Divergence, EndState, Family, Root
 from tracer.findings import Finding, PlannedChange
@@ -160,6 +161,13 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return () if self.first is not None else self.divergence.ends
 
     @property
+    def possible(self) -> tuple[LineSource, ...]:
+        """Lines that differ and may be why the runs end differently, without proof, as no call is known to: those of a
+        known kind first."""
+        is_known = self.cause is not None or any(source.reaches for source in self.sources)
+        return tuple(sorted(self.sources, key=lambda source: not source.source)) if self.ends and not is_known else ()
+
+    @property
     def first(self) -> Root | None:
         """The first root: unvaried, or, if runs agree there, in the first arm that diverges."""
         return next((outcome.first for outcome in self.arms.values() if outcome.first is not None), None)
@@ -305,6 +313,9 @@ _OF_TABLES = (
     RootCause.UNWRITTEN_MEMORY,
     RootCause.COLLECTIVE,
 )
+_OPTIONAL = "It is optional: what differs reaches nothing that trains."
+#: Lines that may be why runs end differently which the plan names, each of another kind.
+_MOST_POSSIBLE = 3
 _ORDER = (
     "Give it a seeded generator, `generator=torch.Generator().manual_seed(0)`, seed what its sampler draws from, and"
     " sort what it indexes."
@@ -337,9 +348,11 @@ def next_steps(
     told = [replace(change, roots=tuple(spoken.get(change.number, ()))) for change in plan]
     # What hangs on another change keeps its place behind it.
     leading = [change for change in told if change.roots and not change.needs]
+    held_alone = repeated.cause.circumstances if repeated.cause is not None else ()
+    is_told = held_alone == ("settings",) and any(change.sets for change in leading)
     ordered = [
         *_lines(repeated, is_spoken=any(1 in change.roots for change in leading)),
-        *_held(repeated),
+        *(() if is_told else _held(repeated)),
         *leading,
         *(
             PlannedChange(number=0, title=title, remedy=remedy, where=where, roots=tuple(numbers))
@@ -349,11 +362,20 @@ def next_steps(
         *(change for change in told if change not in leading),
     ]
     moved = {change.number: number for number, change in enumerate(ordered, 1)}
-    numbered = []
+    numbered, is_optional = [], _trains_alike(repeated)
     for number, change in enumerate(ordered, 1):
         needs = (replace(need, changes=tuple(sorted(moved[other] for other in need.changes))) for need in change.needs)
-        numbered.append(replace(change, number=number, needs=tuple(needs)))
+        remedy = f"{change.remedy} {_OPTIONAL}".strip() if is_optional and change.roots else change.remedy
+        numbered.append(replace(change, number=number, needs=tuple(needs), remedy=remedy))
     return tuple(numbered)
+
+
+def _trains_alike(repeated: Repeated) -> bool:
+    """Whether all that trains was compared and agrees, although calls differ."""
+    shown = repeated.divergence
+    is_whole = shown.reaches_nothing and shown.states_compared > 0 and not (shown.is_inference or any(shown.partial))
+    differs = any(root.reaches_training for root in repeated.numbered)
+    return is_whole and not differs and not any(end.kind in OF_TRAINING for end in shown.ends)
 
 
 def _speaks_of(finding: Finding, root: Root) -> bool:
@@ -455,6 +477,10 @@ def _left(repeated: Repeated) -> Iterator[PlannedChange]:
     is_explained = repeated.proven_lines or (cause is not None and cause.is_certain)
     if repeated.numbered or not repeated.ends or is_explained:
         return
+    rows = {row.id: (row, source) for source in repeated.possible[::-1] if (row := source_by_id(source.source))}
+    for row, source in [*rows.values()][::-1][:_MOST_POSSIBLE]:
+        title = f"Look at the line that {row.name}: it may be what makes them differ, which nothing proves"
+        yield PlannedChange(number=0, title=title, remedy=remedy_of(source), where=source.location)
     end = repeated.ends[0]
     of_training = end.kind not in (ValueKind.FILE, ValueKind.OUTPUT)
     how = "Every recorded call agrees, so something else writes it: a process, a thread, a foreign kernel, `numpy`"
@@ -464,7 +490,7 @@ def _left(repeated: Repeated) -> Iterator[PlannedChange]:
         )
     yield PlannedChange(
         number=0,
-        title=f"Find what makes {end.kind.value.replace('-', ' ')} {end.name} another one",
+        title=f"Find what makes {end.kind.of(end.name)} another one",
         remedy=f"{how}.",
         where="beside the recorded calls" if of_training else "where it is written",
     )

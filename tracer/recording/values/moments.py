@@ -195,7 +195,7 @@ class MomentWriter:
                     else:
                         writer.moment(kind, unique, state)
                     if (kind, name) in owner.with_nan:
-                        writer.moment(ValueKind.NAN, f"{kind.value.replace('-', ' ')} {unique}", 1)
+                        writer.moment(ValueKind.NAN, kind.of(unique), 1)
         self.generators()
         for kind, name, digest, position in self.left_behind():
             writer.moment(kind, name, digest, position)

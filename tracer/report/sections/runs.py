@@ -150,6 +150,7 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         texts=shown.texts,
         held=shown.held_lines,
         note=shown.lines_note,
+        possible=shown.possible,
     )
     if divergence.losses:
         if reader.is_whole:
@@ -376,7 +377,7 @@ def _outputs(divergence: Divergence) -> str:
 def _end(end: EndState) -> str:
     """``parameter fc.weight``, or ``file out.csv, in the second run only``."""
     only = f", in the {'second' if end.only_second else 'first'} run only" if end.only_one else ""
-    return f"{end.kind.value.replace('-', ' ')} {end.name}{only}"
+    return f"{end.kind.of(end.name)}{only}"
 
 
 def left_otherwise(ends: Sequence[EndState]) -> str:
@@ -579,8 +580,8 @@ def losses_sentence(losses: Sequence[Loss], second: str) -> str:
     if loss is None:
         return f"The losses of both runs agree in {plural(len(losses), 'step')}{also}"
     last = losses[-1]
-    ends = f"; at step {last.step} they are {_number(last.first)} and {_number(last.second)}" if last != loss else ""
-    values = f"{_number(loss.first)} in run 1, {_number(loss.second)} in {second}"
+    ends = "; at step {} they are {} and {}".format(last.step, *_numbers(last)) if last != loss else ""
+    values = "{} in run 1, {} in {}".format(*_numbers(loss), second)
     return f"The losses diverge at step {loss.step}: {values}{ends}{also}"
 
 
@@ -600,5 +601,8 @@ def nan_at_end(states: Sequence[str]) -> str:
     return f"{states[0]}{more} hold{'s' * (len(states) == 1)} NaN at the end" if states else ""
 
 
-def _number(loss: float | None) -> str:
-    return "none" if loss is None else f"{loss:.6g}"
+def _numbers(loss: Loss) -> list[str]:
+    """Both values, with as many digits as tell them apart."""
+    both = loss.first, loss.second
+    pairs = [["none" if value is None else f"{value:.{digits}g}" for value in both] for digits in (6, 9, 17)]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
