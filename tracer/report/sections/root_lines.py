@@ -100,18 +100,15 @@ def root_line_blocks(
 ) -> Iterator[said.Block]:
     """The roots that reach a call, each with its values and its way; the others in one line, for whoever reads all.
 
-    ``texts`` has their lines' own, ``held`` what holding them showed; ``possible``: those that may explain what runs
-    leave.
+    ``texts`` has their lines' own, ``held`` what holding them showed; ``possible`` may explain what runs leave.
     """
     reaching = [source for source in sources if source.reaches]
-    if reaching:
-        shown, left_out = first(reaching, min(_MOST, reader.rows))
-        yield said.Heading("Where they begin to differ")
-        yield said.Rows(tuple(_row(source, second, texts, held) for source in shown), left_out=left_out)
-    if possible:
-        shown, left_out = first(possible, min(_MOST, reader.rows))
-        yield said.Heading("What may explain it, without proof")
-        yield said.Rows(tuple(_row(source, second, texts, held) for source in shown), left_out=left_out)
+    titled = ("Where they begin to differ", reaching), ("What may explain it, without proof", possible)
+    for title, listed in titled:
+        if listed:
+            shown, left_out = first(listed, min(_MOST, reader.rows))
+            yield said.Heading(title)
+            yield said.Rows(tuple(_row(source, second, texts, held) for source in shown), left_out=left_out)
     others = [source for source in sources if not source.reaches]
     if others and reader.is_whole and not possible:
         named = ", ".join(source.location for source in others[:_MOST])

@@ -18,7 +18,7 @@ from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.lines import CLOCK, ComparedLines, LineSource
-from tracer.divergence.model import Divergence, Family, Recording, Root
+from tracer.divergence.model import Divergence, Family, Recording
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings, Training
@@ -113,6 +113,8 @@ _LINE_SECONDS = 20.0
 _FURTHER = 4
 #: Why lines are named without proof that runs which follow them do not show.
 _TIMED = "runs whose lines are followed agree: what differs hangs on the time that the program takes"
+#: What is shown of a root whose calls a further run is to replay.
+_NOT_REPLAYED = (Shows.NOT_REPLAYED, Shows.OPAQUE)
 #: What a rank tells that needs no lines, and one that needs them to the end.
 _NO_STEP, _LAST_STEP = -1, 2**31
 
@@ -262,7 +264,7 @@ class _Series:
         A kernel whose inputs agree is blamed only if its replays vary.
         """
         unvaried = self.compared.get(UNVARIED, [])
-        roots = [root for divergence in unvaried for root in divergence.roots if _is_not_replayed(root)]
+        roots = [root for divergence in unvaried for root in divergence.roots if root.shows in _NOT_REPLAYED]
         if not roots or not self.left or current_rank() is not None:
             return
         calls = ", ".join(dict.fromkeys(root.region or root.op for root in roots))
@@ -669,10 +671,6 @@ class _HeldRuns(_Copies):
         if self._series.has_failed(run.code):
             return f"the script ends with exit code {run.code} then"
         return "nothing was recorded" if family is None else self._comparing.other_calls(family)
-
-
-def _is_not_replayed(root: Root) -> bool:
-    return root.shows in (Shows.NOT_REPLAYED, Shows.OPAQUE)
 
 
 def without_luck(held: Held) -> Held:
