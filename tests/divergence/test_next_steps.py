@@ -131,8 +131,11 @@ def test_what_follows_from_a_proven_line_needs_no_second_step(cause: RootCause) 
     first, *rest = next_steps(runs)
     assert (first.where, "clock" in first.title) == ("train.py:8", True)
     assert bool(rest) != cause.is_from_lines, "a kernel does not follow from a line"
-    unproven = replace_fields(runs, held_lines=(proven(8, agrees=False),))
-    assert len(next_steps(unproven)) == 2
+    refuted = replace_fields(runs, held_lines=(proven(8, agrees=False),))
+    assert len(next_steps(refuted)) == 2
+    draws = replace_fields(runs, sources=(line(8, "draw-numpy", kind=LineKind.DRAW),), held_lines=())
+    assert len(next_steps(draws)) == 2 - cause.is_from_lines
+    assert len(next_steps(replace_fields(draws, held_lines=refuted.held_lines))) == 2
 
 
 def test_what_runs_leave_has_no_step_beside_the_proven_line_that_makes_it_differ() -> None:

@@ -337,13 +337,16 @@ def next_steps(
     steps: dict[tuple[str, str, str], list[int]] = {}
     # A change whose settings were made did not help.
     unmade = [change for change in plan if not (change.sets and change.sets.items() <= repeated.sets.items())]
+    named = next((source for source in repeated.sources if source.reaches), None)
+    in_vain = any(held.runs and not held.agrees and not held.problem for held in repeated.held_lines)
+    is_draw = named is not None and named.kind is LineKind.DRAW and not in_vain  # which is what feeds the step
     for number, root in enumerate(repeated.numbered, 1):
         closing = (change for change in unmade if any(_speaks_of(findings[at], root) for at in change.findings))
         if repeated.proven_lines and root.cause.is_from_lines:
             continue  # it follows from the line
         if (change := next(closing, None)) is not None:
             spoken.setdefault(change.number, []).append(number)
-        else:
+        elif not (is_draw and root.cause.is_from_lines):
             steps.setdefault(_step(root), []).append(number)
     told = [replace(change, roots=tuple(spoken.get(change.number, ()))) for change in plan]
     # What hangs on another change keeps its place behind it.

@@ -412,7 +412,8 @@ class _Holding:
         while agrees and self._laboratory.left and (runs <= may_be_luck or (not is_new and runs < _MOST_OF_THE_SAME)):
             agrees, problem = self._agrees(lines, base)
             runs, is_new = runs + 1, any(gave_others(self._kept, place) for place in lines)
-        wholes = {each.location for each in self._sources if each.held_at == each.location and not each.is_threads}
+        seen = [each for each in self._sources if each.names or each.kind is not LineKind.DRAW]
+        wholes = {each.location for each in seen if each.held_at == each.location and not each.is_threads}
         is_refuted = not agrees and not problem and is_new and wholes.issuperset(lines)
         is_to_go_on = not agrees and not is_refuted
         if not problem and not is_new:
