@@ -1111,7 +1111,7 @@ class _Comparison:
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
         timed = tuple(replace(self._source(of, of, None), source=row) for of, row in self.timed.items())
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
-        return ComparedLines(sources=tuple(found.values()), timed=timed, notes=notes, first=at_first)
+        return ComparedLines(sources=tuple(sorted(found.values(), key=_is_late)), timed=timed, notes=notes, first=at_first)
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""
@@ -1240,6 +1240,12 @@ class _Comparison:
         if gives_nothing or root in self.makes:
             return next(iter(path), "")
         return self.given_at.get(root.location, root.location)
+
+
+def _is_late(source: LineSource) -> tuple[bool, bool]:
+    """Lines that reach a call come first, and of these those that give but a name last."""
+    row = source_by_id(source.source)
+    return not source.reaches, row is not None and row.is_name
 
 
 _Place = tuple[_PairedFrame, int]
