@@ -116,15 +116,6 @@ def test_needs_are_taken_as_met(needs: str) -> None:
     assert checked(found).verdict is Verdict.NONDETERMINISTIC
 
 
-def test_a_setting_of_the_compiler_counts_as_if_it_had_compiled() -> None:
-    rows = table(
-        about='"compiled"',
-        case='[{ when = { compiled = "ran" }, verdict = "nondeterministic" },'
-        ' { when = { compiled = "would" }, verdict = "deterministic" }]',
-    )
-    assert checked(diagnose(rows, environment(), outlook())).verdict is Verdict.NONDETERMINISTIC
-
-
 def test_each_library_that_is_looked_for_is_a_group_or_a_row_of_the_table() -> None:
     table = load_rows()
     assert LIBRARIES.keys() <= {group.name for group in table.group} | {row.id for row in table.row}

@@ -265,7 +265,7 @@ def _functions() -> list[WatchedFunction]:
 
     loading, scheduling = "torch.utils.data.dataloader", "torch.optim.lr_scheduler"
     schedulers = holders(scheduling, "LRScheduler", "__init__", "step", "load_state_dict")
-    schedulers += holders(scheduling, "ReduceLROnPlateau", "step")
+    schedulers += holders(scheduling, "ReduceLROnPlateau", "__init__", "step", "load_state_dict")
     scalers = holders("torch.amp.grad_scaler", "GradScaler", "step", "update", "load_state_dict")
     return [
         WatchedFunction(holders(loading, "DataLoader", "__iter__"), after=ValuesRecording.loader_iterates),
