@@ -253,6 +253,12 @@ class BlindSpotKind(Word):
     """A function of an extension module that is built on torch."""
     MEMORY = "memory-of-no-op", "memory that no op gave", "whether it is written before it is read is not seen"
     """``torch.UntypedStorage(n)``, and an array of NumPy's ``empty`` that holds, in part or whole, what it held."""
+    SHARED_MEMORY = (
+        "shared-memory",
+        "memory that processes share",
+        "what several processes write there at once is not seen; `tracer repeat` compares what comes of it",
+    )
+    """A parameter that is put into memory which other processes may write too."""
     OVERRIDDEN = "overridden-op", "what runs in place of overridden ops", "what runs in its place is not seen"
     """An op of torch's with a kernel of somebody else's, which ``torch.library`` or an extension registered."""
     AUTOCAST = (

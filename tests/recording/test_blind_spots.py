@@ -366,7 +366,7 @@ def test_parameters_in_shared_memory_are_named_where_they_are_shared_and_batches
         torch.ones(3).share_memory_()
         nn.Linear(2, 2).share_memory()  # shares
 
-    (spot,) = spots(record(step), BlindSpotKind.OTHER_PROCESS)
+    (spot,) = spots(record(step), BlindSpotKind.SHARED_MEMORY)
     assert (spot.count, int(spot.location.rpartition(":")[2])) == (2, line_of(step, "# shares"))
 
 

@@ -134,8 +134,7 @@ class BlindSpots:
     def shares(self, call: WatchedCall) -> None:
         """A tensor moves to memory that other processes may write too; loaders do so with their batches."""
         if call.first.is_leaf and call.first.requires_grad:
-            lost = "what several processes write there at once is not seen; `tracer repeat` compares what comes of it"
-            self.note(BlindSpotKind.OTHER_PROCESS, "a parameter was put into shared memory", call.frame, lost=lost)
+            self.note(BlindSpotKind.SHARED_MEMORY, "a parameter was put into shared memory", call.frame)
 
     def array_made(self, call: WatchedCall) -> None:
         """NumPy gave the program an array that nothing was written to."""
