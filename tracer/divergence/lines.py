@@ -1111,7 +1111,9 @@ class _Comparison:
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
         timed = tuple(replace(self._source(of, of, None), source=row) for of, row in self.timed.items())
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
-        return ComparedLines(sources=tuple(sorted(found.values(), key=_is_late)), timed=timed, notes=notes, first=at_first)
+        return ComparedLines(
+            sources=tuple(sorted(found.values(), key=_is_late)), timed=timed, notes=notes, first=at_first
+        )
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""
