@@ -419,6 +419,20 @@ def test_a_draw_of_which_nothing_is_seen_is_not_refuted_where_its_number_cannot_
     assert ("something else" in proof_of(cast("Repeated", SimpleNamespace(cause=None, held_lines=held)))) == proves
 
 
+@pytest.mark.parametrize("trains", [False, True])
+def test_what_a_line_computed_before_it_was_given_values_must_not_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trains: bool
+) -> None:
+    """Calls that a held line makes are left out, and so would be all that merely follow from them."""
+    inside = cast("Root", SimpleNamespace(call=0, step=0, key=(), reaches_training=trains))
+    differs = Divergence(agrees=False, calls_compared=2, calls=(2, 2), roots=(inside,))
+    laboratory = _Laboratory(tmp_path, {"b.py:8": ["agrees"], "c.py:4": ["differs"]})
+    monkeypatch.setattr(laboratory, "compare", lambda first, second: differs)
+    (tmp_path / f"{digest_text('b.py:8')}.calls").write_text("0 1\n", encoding="utf-8")
+    (held,) = _Holding(laboratory, [OTHER], (), tmp_path, 0, ()).held()
+    assert held.agrees != trains
+
+
 def test_rows_of_a_query_are_held_where_they_are_taken(tmp_path: Path) -> None:
     query = LineSource(location="a.py:1", held_at="a.py:2", reaches=True, names=(RESULT,), path=WAY, closed=WAY[1:])
     laboratory = _Laboratory(tmp_path, {"b.py:3": ["agrees"]})

@@ -470,6 +470,8 @@ class _Holding:
         end = divergence.calls[1]  # a child process goes on after its last recorded call
         if not problem and inside and max((calls.stop for calls in inside if calls.start < end), default=end) >= end:
             problem = "no call comes after it"
+        if not problem and any(root.reaches_training and root.step <= until for root in every if root not in outside):
+            problem = "not all that it gives could be given"  # what it computed before goes on
         return not problem, problem
 
 
