@@ -395,8 +395,8 @@ class _Compared:
 
     def _order(self, location: str) -> int:
         """The place of a line's last execution in the resumed run; -1 if it is not executed."""
-        places = [at for at, change in enumerate(self._resumed.changes()) if change.location == location]
-        return places[-1] if places else -1
+        changes = self._resumed.changes()
+        return next((at for at in reversed(range(len(changes))) if changes[at].location == location), -1)
 
     def _remedy(self, kind: ValueKind, name: str, location: str) -> str:
         if kind in _HELD or (kind is ValueKind.OUTSIDE and name):

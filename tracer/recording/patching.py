@@ -18,7 +18,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -191,11 +191,15 @@ _CALL = (lambda function, /, *args, **kwargs: function(*args, **kwargs)).__code_
 
 def _called_by(frame: FrameType, function: Callable[..., Any]) -> Callable[..., Any]:
     """``function``, called as from the line at which ``frame`` is: warnings of C code name the frame that calls it."""
-    code = _CALL.replace(co_filename=frame.f_code.co_filename, co_firstlineno=frame.f_lineno)
-    called = partial(FunctionType(code, frame.f_globals), function)
+    called = partial(FunctionType(_call_at(frame.f_code.co_filename, frame.f_lineno), frame.f_globals), function)
     names = ("__module__", "__name__", "__qualname__")
     called.__dict__.update({name: getattr(function, name) for name in names})
     return called
+
+
+@lru_cache(1024)
+def _call_at(filename: str, line: int) -> CodeType:
+    return _CALL.replace(co_filename=filename, co_firstlineno=line)
 
 
 def is_in_between(code: CodeType) -> bool:

@@ -63,8 +63,8 @@ _CPU = torch.device("cpu")
 _SOMEWHERE = torch.device("cpu")
 ON_MESH = torch.device("cpu")
 """The device of a mesh of GPUs: it equals the CPU, and asks for a GPU."""
-#: Files whose frames lie between the caller of a function and what stands in for it.
-_BETWEEN = (__file__, patching.__file__, f"{patching.__file__}{patching.PASSED_OVER}")
+#: Modules whose frames lie between the caller of a function and what stands in for it.
+_BETWEEN = (__name__, patching.__name__)
 
 
 class _StandIn(type(torch.Generator)):  # type: ignore[misc]
@@ -252,8 +252,9 @@ def _indexed(device: Any, current: Any = None) -> Any:
 
 def _is_torchs(frame: FrameType | None) -> bool:
     """Return whether the caller is torch's code, or the recorder's: where a fake tensor lies is the CPU to them."""
-    asks = next((caller for caller in outwards(frame) if caller.f_code.co_filename not in _BETWEEN), None)
-    return asks is None or asks.f_globals.get("__name__", "").partition(".")[0] in ("torch", "tracer")
+    modules = (caller.f_globals.get("__name__", "") for caller in outwards(frame))
+    asks = next((module for module in modules if module not in _BETWEEN), "torch")
+    return asks.partition(".")[0] in ("torch", "tracer")
 
 
 def _place_of(tensor: torch.Tensor) -> torch.device:
