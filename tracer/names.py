@@ -623,7 +623,7 @@ class Untried(SaidWord):
     LAYOUT = "layout", "of a layout that cannot be copied"
     GENERATOR = "generator", "of a generator whose state cannot be restored"
     CAPTURED = "captured", "of a CUDA graph"
-    COMPILED = "compiled", "in compiled code whose ops are not known, or of the program's own kernels"
+    COMPILED = "compiled", "in compiled code or of the program's own kernels"
     FAILED = "failed", "that raised when replayed"
 
 

@@ -156,7 +156,7 @@ class RootEvidence:
     @property
     def is_called_deterministic(self) -> bool:
         """Whether the tables call it deterministic, and no trial contradicted them."""
-        return not self._tried.has_varied and self.compared.tables.calls_deterministic(self._group)
+        return not self._tried.varied and self.compared.tables.calls_deterministic(self._group)
 
     @property
     def is_opaque(self) -> bool:
@@ -589,12 +589,10 @@ class Tables:
 
     def __init__(self, recording: Recording, findings: Sequence[Finding] | None, replayed: Trace | None = None) -> None:
         """``replayed``: a further recording, in which calls were replayed on the spot."""
-        self._tried: dict[_Key | str, Tried] = {}
-        """By calls, or by the region that they are."""
+        self._tried: dict[_Key, Tried] = {}
         for trace in (recording.trace, replayed):
             if trace is not None:
                 self._tried |= {_key(call): call.tried for call in trace.calls if call.tried is not None}
-                self._tried |= {region.id: region.tried for region in trace.regions if region.tried is not None}
         self.worst: dict[_Key, Finding] = {}
         self._inside: dict[str, list[Finding]] = {}
         """By region: what was found in it, the worst first."""
@@ -626,7 +624,7 @@ class Tables:
 
     def tried(self, group: Group) -> Tried | None:
         """Return the outcome of replaying these calls on the spot; ``None`` if they were not."""
-        return self._tried.get(group.region or _key(group))
+        return self._tried.get(_key(group))
 
     def calls_deterministic(self, group: Group) -> bool:
         """Return whether the tables list nothing that varies in these calls."""
@@ -659,9 +657,7 @@ class Tables:
                 verdict=worst.verdict,
             )
         elif not adding and root.region in self._judged:
-            verdict = inside[0].verdict if inside else Verdict.DETERMINISTIC
-            contradicts = root.cause is RootCause.KERNEL and verdict in SAFE
-            root = replace(root, verdict=verdict, contradicts=contradicts)
+            root = replace(root, verdict=inside[0].verdict if inside else Verdict.DETERMINISTIC)
         places = dict.fromkeys(CallPlace(op=finding.op, location=finding.location).words for finding in suspects)
         return replace(root, why=root.why + _of_region(root, adding, " and ".join(list(places)[:_MOST])))
 
@@ -686,8 +682,6 @@ def _of_region(root: Root, adding: Sequence[str], ops: str) -> str:
         return f"; suspected {are} {names}, which {add} atomically{f', of {ops}' if ops else ''}"
     if ops:
         return f"; suspected in it: {ops}{of_tables(root)}"
-    if root.contradicts:
-        return f"; the tables call everything in it deterministic{_VARIED.replace(' is ', ' are ')}"
     return "; what is inside it is unknown" if root.verdict is None else ""
 
 

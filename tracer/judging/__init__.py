@@ -409,7 +409,7 @@ def order_of(finding: Finding) -> tuple[object, ...]:
     return (
         SEVERITY.index(finding.verdict),
         finding.refuted is None,
-        finding.tried is None or not finding.tried.has_varied,
+        finding.tried is None or not finding.tried.varied,
         SEVERITY.index(finding.deterministic_mode),
         -finding.count,
         *_NAMES(finding),

@@ -33,7 +33,7 @@ from tracer.tables.rules import Ruling, Switches
 from tracer.tables.settings import FORWARD, declared
 from tracer.trace.file import Trace
 from tracer.trace.merging import joined, summed
-from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, Region, Tried, is_set_up
+from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, Tried, is_set_up
 
 
 class TrialsHere:
@@ -48,19 +48,14 @@ class TrialsHere:
         """Groups of calls that varied."""
         self._bear = False
         """Whether some of them are evidence for the target."""
-        self._regions = [region for region in trace.regions if region.tried is not None]
-        for region in self._regions:
-            self._join(region.tried)
-            self._bear |= self._bears_on_region(region)
 
     def bearing(self, calls: Iterable[CallGroup]) -> list[CallGroup]:
         """``calls`` with the results of their trials, if those ran on the target's device."""
         groups = []
         for group in calls:
             if group.tried is not None:
-                if not group.tried.together:  # else its region's trials are counted
-                    self._join(group.tried)
-                    self._varied += bool(group.tried.varied)
+                self._recorded = group.tried if self._recorded is None else joined(self._recorded, group.tried, 0)
+                self._varied += bool(group.tried.varied)
                 backend = Backend.CPU if group.host is not None else self._target.backend
                 bears = is_here(backend, self._target.torch, (group.facts.get("device"),), self._environment)
                 self._bear |= bears
@@ -68,24 +63,15 @@ class TrialsHere:
             groups.append(group)
         return groups
 
-    def _join(self, tried: Tried | None) -> None:
-        if tried is not None:
-            self._recorded = tried if self._recorded is None else joined(self._recorded, tried, 0)
-
-    def _bears_on_region(self, region: Region) -> bool:
-        return is_here(self._target.backend, self._target.torch, region.device.split(","), self._environment)
-
     def banners(self, judged: Iterable[tuple[CallGroup, Ruling]]) -> Iterator[str]:
         """Banners about them; ``judged``: at least the calls on which they decided."""
         judged = tuple(judged)
         settled = sum(group.count for group, ruling in judged if ruling.observed)
         if refuted := ", ".join(dict.fromkeys(group.op for group, ruling in judged if ruling.refuted is not None)):
             yield f"The table is wrong for this device: {refuted} varied when replayed. Please report it."
-        varied = [(region, tried) for region in self._regions if (tried := region.tried) is not None and tried.varied]
         if self._recorded is not None:
             bears = "" if self._bear else " They ran on another device or torch than this target's."
-            yield f"{summary_of(self._recorded, self._varied, len(varied))}{bears}"
-        yield from (_of_region(*region) for region in varied if self._bears_on_region(region[0]))
+            yield f"{summary_of(self._recorded, self._varied)}{bears}"
         if settled:
             yield (
                 f"{_calls(settled)} {'is' if settled == 1 else 'are'} deterministic only for the data of this run,"
@@ -93,27 +79,11 @@ class TrialsHere:
             )
 
 
-def _of_region(region: Region, tried: Tried) -> str:
-    """A compiled region that varied, and the suspected kernels, in a sentence or two."""
-    where = f" ({region.location})" if region.location else ""
-    said = f"Compiled region {region.id}{where} varied in {tried.varied:,} of {tried.trials:,} trials"
-    adding = [kernel.name for kernel in region.kernels if kernel.adds_in_any_order]
-    adds = "adds" if len(adding) == 1 else "add"
-    suspected = f" Suspected: {', '.join(adding)}, which {adds} atomically." if adding else ""
-    if tried.together == 1:
-        return f"{said}; one group of its calls alone may vary.{suspected}"
-    if tried.together:
-        several = f"{tried.together:,} groups of its calls may vary, and which of them did is not known"
-        return f"{said}; {several}.{suspected}"
-    return f"{said}, although nothing in it is known to vary. Please report it."
-
-
-def summary_of(tried: Tried, varied: int, regions: int = 0) -> str:
-    """All trials of a recording in a sentence or two, and how many groups of calls and compiled ``regions`` varied."""
+def summary_of(tried: Tried, varied: int) -> str:
+    """All trials of a recording in a sentence or two, and how many groups of calls varied."""
     said = f"{_calls(tried.calls)} {'was' if tried.calls == 1 else 'were'} replayed, {tried.trials:,} times in all"
-    counts = ((varied, "group of calls", "groups of calls"), (regions, "compiled region", "compiled regions"))
-    which = " and ".join(f"{count:,} {single if count == 1 else many}" for count, single, many in counts if count)
-    outcome = f"{which} varied" if which else "all agreed, which proves nothing"
+    groups = f"{varied:,} group{'' if varied == 1 else 's'} of calls varied"
+    outcome = groups if varied else "all agreed, which proves nothing"
     untried = ", ".join(f"{count:,} {why.says}" for why, count in sorted(tried.untried.items()) if count)
     return f"Trials: {said}: {outcome}.{f' Not tried: {untried}.' if untried else ''}"
 
@@ -123,13 +93,10 @@ def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown,
     tried: Tried | None = None
     data: dict[DataShown, int] = {}
     before = 0
-    regions: set[str | None] = set()
     for group in groups:
-        is_counted = group.tried is not None and group.tried.together > 0 and group.region in regions
-        if group.tried is not None and not is_counted:
+        if group.tried is not None:
             tried = group.tried if tried is None else joined(tried, group.tried, before)
         data = summed(data, group.data) if group.data else data
-        regions.add(group.region)
         before += group.count
     return tried, data
 
@@ -146,11 +113,6 @@ def shown_by(tried: Tried | None, data: dict[DataShown, int]) -> Iterator[Eviden
 def words_of(tried: Tried) -> str:
     """``varied in 3 of 5 trials of 1 call``, or that it agreed."""
     of = f"{tried.trials:,} trial{'' if tried.trials == 1 else 's'} of {_calls(tried.calls)}"
-    if tried.together:
-        runs = f"{tried.calls:,} execution{'' if tried.calls == 1 else 's'}"
-        of = f"{tried.trials:,} trial{'' if tried.trials == 1 else 's'} of {runs} of its compiled region"
-        several = f"{tried.together:,} groups of calls may vary"
-        of += f", in which {several if tried.together > 1 else 'nothing else is known to vary'}"
     if not tried.varied:
         return f"agreed in {of}"
     distance = f", up to {tried.relative:.1g} apart (relative)" if tried.relative else ""

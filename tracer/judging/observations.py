@@ -40,7 +40,6 @@ from tracer.names import (
     RegionOrigin,
     SeedOrigin,
     Shown,
-    UnknownReason,
     Verdict,
 )
 from tracer.tables.bound_table import device_backend, is_here
@@ -54,7 +53,6 @@ from tracer.trace.records import (
     Loader,
     OverlapWrite,
     Region,
-    Tried,
     UnwrittenRead,
 )
 
@@ -366,14 +364,6 @@ _REMEDY = (
     " order. Record from the start of the process to see the lines."
 )
 _REMEDY_OWN = "Let the kernel add in a fixed order, or write its partial results and add those afterwards."
-_WHY_TRIED = (
-    "Replayed in this run with the same inputs and generators, the region gave other results, although nothing in it is"
-    " known to vary: the tables are wrong for this device."
-)
-_REMEDY_TRIED = (
-    "Please report it, with the code of its function. Until the reason is known, run it eagerly (`tracer run --eager"
-    " --trials 5 --trial-all` tries its calls one by one), or avoid it where results must repeat."
-)
 _SOURCE = Evidence(
     kind=EvidenceKind.SOURCE,
     ref="torch/_inductor/lowering.py, index_put_impl_ and scatter_reduce_, 2.4.1, 2.9.1, 2.13.0 and 2.15.0",
@@ -381,10 +371,8 @@ _SOURCE = Evidence(
 
 
 def region_findings(scene: TraceUnderTarget) -> Iterator[Finding]:
-    """One finding for each such kernel whose code runs under ``scene``, and for each region that varied."""
+    """One finding for each such kernel whose code runs under ``scene``."""
     for region in scene.trace.regions:
-        if region.tried is not None and region.tried.varied and not region.tried.together and _is_here(region, scene):
-            yield _varied(region, region.tried, scene)
         if region.inside is RegionInside.KERNELS and region.executions and _runs(region, scene):
             yield from (_finding(kernel, region, scene) for kernel in region.kernels if kernel.adds_in_any_order)
 
@@ -392,70 +380,29 @@ def region_findings(scene: TraceUnderTarget) -> Iterator[Finding]:
 def _runs(region: Region, scene: TraceUnderTarget) -> bool:
     """Return whether this code, compiled for one device, version and deterministic mode, runs on the target."""
     is_on = scene.conditions.get(MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
-    return _was_in_mode(region) is is_on and _is_here(region, scene)
-
-
-def _was_in_mode(region: Region) -> bool:
-    return region.deterministic_mode not in (None, DeterministicMode.OFF)
-
-
-def _is_here(region: Region, scene: TraceUnderTarget) -> bool:
-    """Return whether ``scene`` has the device and the torch that it ran on."""
-    return is_here(scene.target.backend, scene.target.torch, region.device.split(","), scene.trace.environment)
-
-
-def _of_region(region: Region, device: str, backend: Backend, claim: str, **says: Any) -> Finding:
-    """A finding at the region's place, which has no call; ``says``: its other fields."""
-    backend = device_backend(device, is_rocm=False) if backend is Backend.RECORDED else backend
-    return Finding(
-        rule=f"{region.backend or 'generated'}-{backend}-{claim}",
-        op="",
-        phase=Phase.BACKWARD if region.direction is Direction.BACKWARD else Phase.FORWARD,
-        **region.place._asdict(),
-        regions=(region.id,),
-        backend=backend,
-        about=About.COMPILED,
-        **says,
-    )
-
-
-def _varied(region: Region, tried: Tried, scene: TraceUnderTarget) -> Finding:
-    """Under another mode than it was compiled in, other code would run, which is unknown."""
-    varies, unknown = Verdict.NONDETERMINISTIC, Verdict.UNKNOWN
-    as_is = varies if _runs(region, scene) else unknown
-    in_mode = varies if _was_in_mode(region) else unknown
-    outcome = f"varied in {tried.varied:,} of {tried.trials:,} trials, {tried.distinct:,} results of one"
-    ref = f"region {region.id}: {outcome}"
-    return _of_region(
-        region,
-        region.device,
-        scene.target.backend,
-        "tried",
-        count=region.executions,
-        verdict=as_is,
-        deterministic_mode=in_mode,
-        why=_WHY_TRIED,
-        remedy=_REMEDY_TRIED,
-        evidence=(Evidence(kind=EvidenceKind.TRIED, ref=ref),),
-        subject=f"region {region.id}",
-        name=region.id,
-        reason=UnknownReason.NO_EVIDENCE if unknown in (as_is, in_mode) else None,
-        tried=tried,
-    )
+    was_on = region.deterministic_mode not in (None, DeterministicMode.OFF)
+    target, devices = scene.target, region.device.split(",")
+    return was_on is is_on and is_here(target.backend, target.torch, devices, scene.trace.environment)
 
 
 def _finding(kernel: Kernel, region: Region, scene: TraceUnderTarget) -> Finding:
+    """At the region's place: it has no call."""
     is_generated = kernel.language in _GENERATED
     safe = Verdict.DETERMINISTIC if is_generated else Verdict.NONDETERMINISTIC
     device = kernel.device or region.device
     mode = declared(MODE)
     claim = f"{kernel.name} in region {region.id}, compiled for {device}, seen in this run: it adds atomically"
     shown = Evidence(kind=EvidenceKind.GENERATED, ref=claim)
-    return _of_region(
-        region,
-        device,
-        scene.target.backend,
-        "adds-atomically",
+    backend = scene.target.backend
+    backend = device_backend(device, is_rocm=False) if backend is Backend.RECORDED else backend
+    return Finding(
+        rule=f"{region.backend or 'generated'}-{backend}-adds-atomically",
+        op="",
+        phase=Phase.BACKWARD if region.direction is Direction.BACKWARD else Phase.FORWARD,
+        **region.place._asdict(),
+        regions=(region.id,),
+        backend=backend,
+        about=About.COMPILED,
         count=region.executions * kernel.calls,
         verdict=kernel.verdict_of_additions,
         deterministic_mode=safe,

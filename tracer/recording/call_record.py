@@ -85,19 +85,17 @@ class CallRecord:
             (counter.order, replace(self._observed(info, counter), settings=settings(counter)))
             for info, counter in counted
         ]
-        compiled = list(self.regions.groups(runs)) if runs else []
-        launches = list(launched.groups()) if launched.launches else []
+        apart = list(self.regions.groups(runs)) if runs else []
+        apart += launched.groups() if launched.launches else ()
         if self.trials is not None:
-            launches = [(place, self.trials.unreached(group)) for place, group in launches]
-        in_order = [*eager, *compiled, *launches]
+            apart = list(self.trials.unreached(apart, regions))
+        in_order = [*eager, *apart]
         groups = merged(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
-        if self.trials is not None:
-            regions, groups = self.trials.regions.tried(regions, groups)
         events = watch.log.listed()
         return {
             "calls": groups,
             "regions": regions,
-            "launched": launched.kernels() if launches else (),
+            "launched": launched.kernels() if launched.launches else (),
             "events": with_first_calls(events, first_calls(counted, events)),
             "blind_spots": _blind_spots(counted, sum(group.count for group in groups if group.forward_unknown)),
             "unwritten_reads": self.regions.unwritten_reads(runs) if runs else (),

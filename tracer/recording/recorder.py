@@ -158,12 +158,12 @@ class Recorder:
         if options.trials.times:
             from tracer.recording.trials.call_trials import TrialObserver
 
-            self._calls.trials = TrialObserver(options.trials, self._calls.group, self._calls.regions)
+            self._calls.trials = TrialObserver(options.trials, self._calls.group)
             observers.append(self._calls.trials)
         self.mode.observers += tuple(observers)
         self._parts += [RecorderPart(partial(self._begin, observer)) for observer in self.mode.observers]
-        of_regions = tuple(part.regions for part in (self.values, self._calls.trials) if part is not None)
-        self._calls.executions.observers = of_regions if self.magnitudes is None else (*of_regions, self.magnitudes)
+        of_regions = (None if self.values is None else self.values.regions, self.magnitudes)
+        self._calls.executions.observers = tuple(observer for observer in of_regions if observer is not None)
         if self.magnitudes is not None and (places.keeps_decisions or places.decides_as):
             from tracer.recording.magnitudes.changed_runs import Decisions
 

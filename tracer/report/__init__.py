@@ -156,7 +156,7 @@ class Report:
     def plan(self) -> tuple[PlannedChange, ...]:
         """The numbered changes that would make the step reproducible: first those at calls that were seen to vary, in
         compared runs or in trials, then by cost. A change that closes no finding is a suggestion."""
-        varied = (finding for finding in self.findings if finding.tried is not None and finding.tried.has_varied)
+        varied = (finding for finding in self.findings if finding.tried is not None and finding.tried.varied)
         varied_at = {(finding.op, finding.phase, finding.location) for finding in varied}
         if self.repeated is not None:
             unplanned = self.repeated.as_it_stands

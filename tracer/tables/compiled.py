@@ -330,9 +330,7 @@ _ATOMICS = (
     "A kernel that this op was fused into adds floating-point numbers atomically, in an order that varies; which of its"
     " ops does so is not known."
 )
-_OF_THREADS = (
-    " Each thread may have slots of its own: `tracer run --trials` replays the region, and `tracer repeat` the step."
-)
+_OF_THREADS = " Each thread may have slots of its own: `tracer repeat` shows whether runs differ."
 _MODE_FIRST = "Turn deterministic mode on before anything is compiled, and record again."
 _OWN = (
     "The program's own kernel adds floating-point numbers atomically: the order of the additions varies, and no setting"

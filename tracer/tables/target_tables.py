@@ -267,12 +267,10 @@ class TargetTables:
     def _by_run(self, group: CallGroup) -> Ruling:
         """The tables' ruling, unless trials or data of the run show otherwise."""
         ruling = self._by_tables(group)
-        if group.tried is None or not group.tried.has_varied:
+        if group.tried is None or not group.tried.varied:
             return settled_by_data(group, ruling) if group.data else ruling
         is_recorded = self.settings == self._recorded
         as_recorded = ruling if is_recorded else self._under_recorded._by_tables(group)
-        if group.tried.together and as_recorded.verdict in SAFE:
-            return ruling  # its region varied, which is reported for the region
         in_mode = self._recorded.get(MODE) == DeterministicMode.ON.value
         return refuted_by_trials(ruling, as_recorded, in_mode=in_mode, is_recorded=is_recorded)
 

@@ -76,11 +76,10 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Join]] = {
         "graph": _if_equal,
         "code": _if_equal,
         "executions": operator.add,
-        "tried": _first,
     },
     records.Tried: {
         **dict.fromkeys(("calls", "trials", "varied"), operator.add),
-        **dict.fromkeys(("distinct", "relative", "together"), max),
+        **dict.fromkeys(("distinct", "relative"), max),
         "first": lambda first, second: first or second,
         "untried": _summed,
     },
@@ -110,12 +109,10 @@ def join(first: RecordT, second: RecordT) -> RecordT:
     fields = {name: way(getattr(first, name), getattr(second, name)) for name, way in ways.items()}
     if isinstance(first, records.Event) and isinstance(second, records.Event):
         fields["values_differ"] |= first.value != second.value
-    tried = (records.CallGroup, records.Region)
-    if isinstance(first, tried) and isinstance(second, tried):
-        calls = first.executions if isinstance(first, records.Region) else first.count
+    if isinstance(first, records.CallGroup) and isinstance(second, records.CallGroup):
         fields["tried"] = first.tried or second.tried
         if first.tried is not None and second.tried is not None:
-            fields["tried"] = joined(first.tried, second.tried, calls)
+            fields["tried"] = joined(first.tried, second.tried, first.count)
     return replace(first, **fields)
 
 

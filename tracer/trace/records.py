@@ -175,14 +175,6 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """The first of the group's calls that varied, counted from 1; 0 if none did."""
     untried: dict[names.Untried, int] = {}
     """Calls that were not repeated, by reason."""
-    together: int = 0
-    """The number of risky groups in a compiled region that were replayed together, so that it is unknown which of them
-    varied. 0: each call was replayed separately, or nothing in the region is known to vary."""
-
-    @property
-    def has_varied(self) -> bool:
-        """Whether these calls are known to vary themselves."""
-        return self.varied > 0 and self.together < 2
 
     @property
     def is_rare(self) -> bool:
@@ -585,8 +577,6 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Digest of the code that was generated; empty where it was not seen."""
     kernels: tuple[Kernel, ...] = ()
     """In the order of their first call."""
-    tried: Tried | None = None
-    """The outcome of its trials, each execution as one call; ``None`` if trials were off or nothing is at risk."""
 
 
 class CodeHint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

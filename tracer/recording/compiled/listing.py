@@ -176,12 +176,6 @@ class RegionList:
             self._ids[id(code)] = next(name for name in names if name not in taken)
         return self._ids[id(code)]
 
-    def one_execution(self, run: RegionRun) -> tuple[Region, list[CallGroup], Graph | None]:
-        """A region that is about to run, the calls of one execution, and its graph if that is known."""
-        once = replace(run, count=1)
-        region = self._region(run.code, [once])
-        return region, [group for _, group in self.groups([once])], self._inside(run.code).graph
-
     def groups(self, runs: Iterable[RegionRun]) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
         for run, inside, _ in self._readable(runs):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.names import (
     SEVERITY,
-    About,
     DeterministicMode,
     Direction,
     Phase,
@@ -194,15 +193,12 @@ def regions_inside(report: Report) -> list[RegionShown]:
     by_region: defaultdict[str | None, list[JudgedCall]] = defaultdict(list)
     for call in report.judged_calls or ():
         by_region[call.group.region].append(call)
-    compiled = (finding for finding in report.findings if finding.about is About.COMPILED)
-    of_whole = {name: finding.verdict for finding in compiled for name in finding.regions}
     regions = report.judgement.trace.regions
-    insides = [_inside(region, by_region[region.id], of_whole.get(region.id)) for region in regions]
+    insides = [_inside(region, by_region[region.id]) for region in regions]
     return sorted(insides, key=lambda it: (SEVERITY.index(it.verdict), -it.region.executions, it.region.id))
 
 
-def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> RegionShown:
-    """``of_whole``: the verdict of a finding that is about the region and none of its calls."""
+def _inside(region: Region, calls: list[JudgedCall]) -> RegionShown:
     gap = region.inside.says
     if gap and region.why is not None:
         gap = f"{gap}: {region.why.says}"
@@ -212,7 +208,6 @@ def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -
         adds = any(kernel.adds_in_any_order for kernel in region.kernels)
         verdicts = {Verdict.UNKNOWN if is_unknown else Verdict.DETERMINISTIC}
         verdicts = {Verdict.NONDETERMINISTIC} if adds else verdicts
-    verdicts |= set() if of_whole is None else {of_whole}
     calls.sort(key=lambda call: (SEVERITY.index(call.ruling.verdict), -call.group.count, call.group.op))
     kernels = tuple(sorted(region.kernels, key=lambda kernel: not kernel.adds_in_any_order))
     return RegionShown(region, min(verdicts, key=SEVERITY.index), tuple(calls), kernels, gap)
@@ -236,10 +231,6 @@ def _facts(region: Region) -> Iterator[str]:
     yield f"{half}ran {plural(region.executions, 'time')}"
     by = f" by {region.backend}" if region.backend else ""
     yield f"compiled{by} for {region.device}" if region.device else f"compiled{by}"
-    if region.tried is not None and region.tried.trials:
-        trials = plural(region.tried.trials, "trial")
-        varied = region.tried.varied
-        yield f"run again, it varied in {varied:,} of {trials}" if varied else f"run again, it agreed in {trials}"
     if region.origin.says:
         yield region.origin.says
     if region.deterministic_mode not in (None, DeterministicMode.OFF):

@@ -264,10 +264,11 @@ class _Series:
         A kernel whose inputs agree is blamed only if its replays vary.
         """
         unvaried = self.compared.get(UNVARIED, [])
-        roots = [root for divergence in unvaried for root in divergence.roots if root.shows in _NOT_REPLAYED]
+        every = [root for divergence in unvaried for root in divergence.roots]
+        roots = [root for root in every if root.shows in _NOT_REPLAYED and not root.region]
         if not roots or not self.left or current_rank() is not None:
             return
-        calls = ", ".join(dict.fromkeys(root.region or root.op for root in roots))
+        calls = ", ".join(dict.fromkeys(root.op for root in roots))
         say(f"tracer: one further run, in which calls are replayed on the spot ({calls})")
         output = self._output(f"{self.prefix}replayed")
         replayed_ops = tuple(dict.fromkeys(root.op for root in roots))
