@@ -525,27 +525,109 @@ def test_a_line_that_seeds_is_held_by_its_generators_state(tmp_path: Path) -> No
     assert [root.held_at for root in compared(tmp_path, source).sources] == ["program.py:3"]
 
 
-@pytest.mark.parametrize(
-    ("inside", "held"),
-    [("random.random()", 6), ("rows.append(random.random())", 5), ("(own := [random.random()])", 5)],
-)
-def test_a_number_drawn_inside_a_statement_is_held_where_something_takes_it(
-    tmp_path: Path, inside: str, held: int
-) -> None:
+@pytest.mark.parametrize("inside", ["random.random()", "rows.append(random.random())", "(own := [random.random()])"])
+def test_a_draw_is_held_by_the_state_before_it(tmp_path: Path, inside: str) -> None:
     source = f"import random\nCALLS = []\nrows = []\ndef f(k):\n    return {inside}\nx = f(1)\ny = [*rows]\n"
     runs = [{"": traced(tmp_path, f"{source}CALLS.append((x, y))\n", name=name)} for name in ("a", "b")]
     root = compared_lines(*runs, calls=[0]).sources[0]
-    assert (root.location, root.kind, root.held_at) == ("program.py:5", LineKind.DRAW, f"program.py:{held}")
+    assert (root.location, root.kind, root.held_at) == ("program.py:5", LineKind.DRAW, "program.py:5")
 
 
-def test_a_number_that_seeds_another_generator_is_held_where_something_takes_it(tmp_path: Path) -> None:
+#: What a folder or file of another name in each run leads to, the lines that reach the call, and the first one's row.
+NAMED = {
+    "files in the order of their names": (
+        "for k in range(9):\n    n, path = tempfile.mkstemp(dir='.')\n    os.write(n, bytes([k]))\n    os.close(n)\n"
+        "for name in sorted(os.listdir('.')):\n    if name[:3] == 'tmp':\n        op(open(name, 'rb').read())\n",
+        [6],
+        "temporary-name",
+    ),
+    "a clock beside it": (
+        "folder = tempfile.mkdtemp()\npaths = [os.path.join(folder, str(k)) for k in range(3)]\n"
+        "for path in paths:\n    open(path, 'w').write('1')\na = open(paths[0]).read()\nx = a, time.time()\nop(x)\n",
+        [10],
+        "clock",
+    ),
+    "a hash of the name": (
+        "import zlib\nfrom pathlib import Path\nfolder = Path(tempfile.mkdtemp())\nparts = {'at': folder / 'x'}\n"
+        "n = zlib.crc32(str(parts['at']).encode())\nop(n)\n",
+        [7, 9],
+        "temporary-name",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_temporary_name_is_the_same_in_each_run_until_a_line_makes_another_value_of_it(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, expected, row = NAMED[name]
+    source = f"import os, time\nCALLS = []\nop = CALLS.append\nimport tempfile\n{source}"
+    runs = []
+    for run in "ab":
+        (tmp_path / run).mkdir()
+        monkeypatch.chdir(tmp_path / run)
+        runs.append({"": traced(tmp_path, source, name=run)})
+    found = [source for source in compared_lines(*runs, calls=[0]).sources if source.reaches]
+    assert [int(source.location.rpartition(":")[2]) for source in found][: len(expected)] == expected
+    assert found[0].source == row
+
+
+@pytest.mark.parametrize("own", ["", "self.at = os.urandom(3)"])
+def test_tasks_are_paired_by_what_they_are_given_alike_whichever_thread_takes_them(tmp_path: Path, own: str) -> None:
+    source = f"""
+    import os, threading
+    CALLS = []
+    class Reader:
+        def __init__(self):
+            self.rows = 3
+            {own}
+        def one(self, name):
+            return len(name) + self.rows
+    reader, names = Reader(), ["a", "bcd", "efghi"]
+    for name in names if A == 1 else names[::-1]:
+        thread = threading.Thread(target=reader.one, args=(name,))
+        thread.start()
+        thread.join()
+    CALLS.append(names)
+    """
+    found = compared(tmp_path, source, "2").sources
+    assert not [each.location for each in found if each.function == "Reader.one"]
+
+
+IDLE = {
+    "a class": "class Own(http.server.BaseHTTPRequestHandler):\n    pass\n",
+    "an object that is returned": "def f():\n    return server\n",
+    "functions that are listed": "for seed in (random.seed, random.shuffle):\n    x = seed\n",
+    "a set that is handed on": "y = members\n",
+    "an attribute": "x = server.server_address\n",
+}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_a_line_is_of_a_kind_only_by_what_it_calls_or_goes_through(tmp_path: Path, name: str) -> None:
     source = (
-        "import random, torch\nCALLS = []\ndef draw():\n    return random.random()\nseed = str(draw())\n"
-        "torch.manual_seed(int(seed[2:8]))\nx = torch.rand(2)\nCALLS.append(x)\n"
+        "import http.server, random\nmembers = {1, 2}\n"
+        "server = http.server.HTTPServer(('127.0.0.1', 0), http.server.BaseHTTPRequestHandler)\nserver.server_close()\n"
     )
-    runs = [{"": traced(tmp_path, source, name=name)} for name in "ab"]
-    found = compared_lines(*runs, calls=[0]).sources[0]
-    assert (found.kind, found.held_at.rpartition(":")[2]) == (LineKind.DRAW, "5")
+    rows = traced(tmp_path, f"{source}{IDLE[name]}f() if 'f' in globals() else None\n")
+    kinds = {row.line: source_of(row.text.calls) for row in rows if isinstance(row, Text)}
+    assert {line: kind.id for line, kind in kinds.items() if kind} == {3: "port"}
+
+
+def test_what_a_package_keeps_of_a_hash_or_fills_from_a_set_is_no_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "keeping_hashes.py").write_text(
+        "class Facts(dict): pass\nclass Symbol:\n    def __init__(self, n):\n"
+        "        self._mhash, self.facts = n, Facts(dict.fromkeys('ab' if n == 1 else 'ba'))\n"
+        "        self.names = {'a', 'b'}\n    def order(self): return sorted(self.names, reverse=self._mhash == 1)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(packages)
+    source = "import keeping_hashes\nx = keeping_hashes.Symbol(A)\nx.n = 2\ny = x.order()\n"
+    assert lines_of(compared(tmp_path, source, "2")) == [(1, LineKind.LINE), (5, LineKind.LINE)]
 
 
 @pytest.mark.parametrize("patterns", [("0010110100", "0110000111"), ("1111100000", "0000011111")])
@@ -681,7 +763,7 @@ def test_a_set_that_a_dictionary_gives_is_one(tmp_path: Path, kept: str, row: st
 
 @pytest.mark.parametrize(("workers", "row"), [(0, None), (2, "loader-workers")])
 def test_a_loader_without_workers_waits_for_nobody(tmp_path: Path, workers: int, row: str | None) -> None:
-    source = f"import torch.utils.data as data\nloader = data.DataLoader([1], num_workers={workers})\nx = loader\n"
+    source = f"import torch.utils.data as data\nloader = data.DataLoader([1], num_workers={workers})\nx = len(loader)\n"
     text = next(each.text for each in traced(tmp_path, source) if isinstance(each, Text) and each.line == 3)
     assert getattr(source_of(text.calls), "id", None) == row
 

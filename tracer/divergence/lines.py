@@ -14,7 +14,7 @@ import os
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -69,10 +69,10 @@ OWN = "g"
 CLOCK = "clock"
 #: The rows of what makes a generator, and of what draws from one that was made.
 _MAKES, _DRAWS = "own-generator", "own-generator-draw"
-#: The row of what asks how far others are.
-_POLL = "done-by-then"
+#: The rows of what asks how far others are, and of ports.
+_POLL, _PORT = "done-by-then", "port"
 #: Packages whose functions give what follows from what they are given, but for the rows of the table of sources.
-_FOLLOWS = re.compile(
+FOLLOWS = re.compile(
     "_?(builtins|torch|numpy|math|operator|itertools|functools|collections|re|json|struct|hashlib|zlib|copy|statistics|"
     "bisect|heapq|contextlib|typing|dataclasses|string)[.]"
 )
@@ -396,8 +396,6 @@ class _Comparison:
         self.values: dict[tuple[str, str], Origins] = {}
         """The origins of values that were seen to differ, by their digests in both runs."""
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
-        self.gave: set[LineRoot] = set()
-        """Roots that draw, and by which a name was seen to differ at once."""
         self.imports: Origins = _NOTHING
         """Roots that import what draws."""
         self.imported: dict[str, LineRoot] = {}
@@ -451,7 +449,7 @@ class _Comparison:
         self.own = {"__main__", *(Path(frame.code.file).stem for frame in one.frames)}
         """The names of the program's own modules."""
         self.alike, self.drawers, self.givers = _of_threads(one, two)
-        _pair(one, two)
+        _pair(one, two, self.alike)
         for frame, record in one.events:
             if isinstance(record, Continued):
                 self._continue(frame, record)
@@ -522,7 +520,7 @@ class _Comparison:
 
     def _may_bring_in(self, text: LineText, frame: _PairedFrame, names: Iterable[str]) -> bool:
         """Return whether more may enter at a line than it reads: a library may make what it gives, new as that is."""
-        calls = [call for call in text.calls if "." in call and call[0] != "?" and not _FOLLOWS.match(call)]
+        calls = [call for call in text.calls if "." in call and call[0] != "?" and not FOLLOWS.match(call)]
         is_asked = any(self.own.isdisjoint(call.removesuffix(" object").split(".")) for call in calls)
         is_asked |= _source_of(text) is not None
         return is_asked and not all(_values_of(frame, name) in self.values for name in names)
@@ -644,8 +642,6 @@ class _Comparison:
                     self._differ(frame, [name], self._of_others(frame, name))
                     unequal.remove(name)
         if unequal:
-            here = {root for root in drawn if (root.file, root.line) == (frame.code.file, line)}
-            self.gave |= here if unequal != [RETURNED] else _NOTHING
             static = {name: origins for name in unequal if (origins := self._static(frame, name))}
             rest = [name for name in unequal if name not in static]
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
@@ -676,6 +672,9 @@ class _Comparison:
             found = found.union(*static.values())
             for name in rest:
                 self._note(frame, name, found)
+        if not unequal:  # names of files that this run made, which no value shows
+            listed = (file for file in row.files if not file[1])
+            unseen = unseen.union(*(self._writers(frame.process, *file) for file in listed))
         source = _source_of(text) if is_over else None
         stored = (frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL))
         given = [*filter(None, (*stored, row.changed.get(RETURNED)))]
@@ -1111,9 +1110,8 @@ class _Comparison:
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
         timed = tuple(replace(self._source(of, of, None), source=row) for of, row in self.timed.items())
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
-        return ComparedLines(
-            sources=tuple(sorted(found.values(), key=_is_late)), timed=timed, notes=notes, first=at_first
-        )
+        order = sorted(found.values(), key=lambda each: (not each.reaches, each.source == _PORT))  # last a mere number
+        return ComparedLines(sources=tuple(order), timed=timed, notes=notes, first=at_first)
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""
@@ -1230,8 +1228,8 @@ class _Comparison:
             return self.arguments[root]
         if root.kind is LineKind.BRANCH and DECIDES in self._calls_of(root):
             return root.location
-        if root.kind is LineKind.DRAW and root not in self.gave:
-            return next(iter(path), root.location)
+        if root.kind is LineKind.DRAW:  # the state before it
+            return root.location
         if root in self.callers and (tuple(names) == (RESULT,) or root in self.raising):
             caller, line = self.callers[root]
             at = f"{caller.code.file}:{line}"
@@ -1244,19 +1242,14 @@ class _Comparison:
         return self.given_at.get(root.location, root.location)
 
 
-def _is_late(source: LineSource) -> tuple[bool, bool]:
-    """Lines that reach a call come first, and of these those that give but a name last."""
-    row = source_by_id(source.source)
-    return not source.reaches, row is not None and row.is_name
-
-
 _Place = tuple[_PairedFrame, int]
 
 
 def _of_threads(
     one: _Run, two: _Run
 ) -> tuple[set[tuple[object, ...]], dict[tuple[str, str], _Place], dict[tuple[str, str, str], _Place]]:
-    """What threads other than the first do in both runs, whichever does: process, code, line, name (empty: the line).
+    """What threads other than the first do in both runs, whichever does: process, code, line, name (empty: the line);
+    and what tasks of threads and processes are given alike, at line 0.
 
     And their lines that draw from global generators from which others draw too; and those that gave an attribute, or a
     name, its value in the first run.
@@ -1268,6 +1261,8 @@ def _of_threads(
         for frame in run.frames:
             if frame.entered.thread:
                 counts[frame.process, frame.key, 0, ""][side][""] += 1
+            for name, digest in _values(frame.entered.changed).items() if _is_task(frame) else ():
+                counts["", frame.key, 0, name][side][digest] += 1
             for row in frame.rows:
                 for name, digest in (("", ""), *row.changed.items()):
                     if name.startswith(GENERATOR) and not side:
@@ -1286,21 +1281,26 @@ def _of_threads(
     return {key for key, (ours, theirs) in counts.items() if ours == theirs}, drawers, givers
 
 
-def _pair(one: _Run, two: _Run) -> None:
-    """Give each frame of the first run its own of the second."""
+def _pair(one: _Run, two: _Run, alike: Collection[tuple[object, ...]]) -> None:
+    """Give each frame of the first run its own of the second; ``alike``: that of ``_of_threads``."""
     by_caller: dict[tuple[object, ...], _PairedFrame] = {}
     tasks: dict[tuple[object, ...], list[_PairedFrame]] = defaultdict(list)
+
+    def task(frame: _PairedFrame) -> tuple[object, ...]:
+        """A function, and of what it is given that which all its tasks together are given in both runs."""
+        ours = sorted(_values(frame.entered.changed).items())
+        return frame.key, *(part for part in ours if ("", frame.key, 0, part[0]) in alike)
+
     for frame, key in _keys(two, lambda frame: frame):
         by_caller[key] = frame
         if _is_task(frame):
-            tasks[frame.key, tuple(sorted(_values(frame.entered.changed).items()))].append(frame)
+            tasks[task(frame)].append(frame)
     taken: set[int] = set()
     for frame, key in _keys(one, lambda frame: frame.pair):
-        pair = None
-        if _is_task(frame):
-            same = tasks[frame.key, tuple(sorted(_values(frame.entered.changed).items()))]
-            pair = next((other for other in same if id(other) not in taken), None)
-        pair = pair or by_caller.get(key)
+        pair = by_caller.get(key)
+        if _is_task(frame) and (same := [other for other in tasks[task(frame)] if id(other) not in taken]):
+            equal = (each for each in same if _values(each.entered.changed) == _values(frame.entered.changed))
+            pair = next(equal, pair if pair in same else same[0])
         if pair is not None and id(pair) not in taken:
             taken.add(id(pair))
             frame.pair = pair

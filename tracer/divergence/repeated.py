@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import OF_TRAINING
-from tracer.divergence.lines import LineKind, LineSource
+from tracer.divergence.lines import FOLLOWS, LineKind, LineSource
 from tracer.divergence.model import Divergence, EndState, Family, Root
 from tracer.findings import Finding, PlannedChange
 from tracer.names import About, ChildState, StartedBy
@@ -420,11 +420,13 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
 def remedy_of(source: LineSource) -> str:
     """What to change at a line, as a sentence: that of its kind, or what can be said of any."""
     row = source_by_id(source.source)
-    calls = [f"`{call}`" for call in source.may_call if "." in call and not call.startswith(("builtins.", "?."))][:2]
+    may_give = (call for call in source.may_call if "." in call and call[:1] != "?" and not FOLLOWS.match(call))
+    calls = [f"`{call}`" for call in may_give][:2]
     gives = (
         f"{' or '.join(calls)} gives" if calls else "it decides by" if source.kind is LineKind.BRANCH else "it gives"
     )
     remedy = f"make what {gives} the same in every run: seed it, sort it, or give it a fixed value"
+    remedy = f"make what is in {source.opaque} the same in every run" if source.opaque else remedy
     remedy = remedy if row is None else row.remedy
     return f"{remedy[:1].upper()}{remedy[1:]}."
 

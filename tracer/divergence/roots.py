@@ -451,11 +451,14 @@ class RootEvidence:
         before = place(self.first, gap.first - 1) if gap.first > self.pairs.begins[0] else None
         begins = ((self.first, gap.first), (self.second, gap.second))
         words = [place(values, call).words if call < len(values) else "" for values, call in begins]
+        if words[0] == words[1]:  # it is another module's
+            words = [f"{words[0]} in {values.group_of(call).module}" for values, call in begins]
         first, second = (f"continues with {call}" if call else "ends" for call in words)
         only = zip((gap.first_end - gap.first, gap.second_end - gap.second), ("first", "second"), strict=True)
         extra = " and ".join(f"{n:,} call{'s' if n > 1 else ''} of the {run} run" for n, run in only if n)
         after = "from the beginning" if before is None else f"after {before.words}"
-        why = f"{after} the first run {first}, the second {second} ({extra} not in the other)"
+        both = f"both continue with {words[0]}" if first == second else f"the first run {first}, the second {second}"
+        why = f"{after} {both} ({extra} not in the other)"
         return replace(root, earlier=before, first=words[0], second=words[1], why=why)
 
 

@@ -88,6 +88,8 @@ class LineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Lines after which values are kept, or given."""
     branches: tuple[str, ...] = ()
     """Those among them after which the next line is the one that was kept."""
+    draws: tuple[str, ...] = ()
+    """Those before which a global generator's state is kept, or given, and nothing else: ``numpy train.py:8``."""
     folder: str = ""
     """The job's own folder that kept values lie in."""
     gives: bool = False

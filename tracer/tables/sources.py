@@ -30,8 +30,6 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it takes that in the order in which it is done, which differs though what is given does not."""
     varies: bool = False
     """Whether it gives another value in each run, whatever it is given."""
-    is_name: bool = False
-    """Whether what it gives is but a name, of a folder or a port: what else reaches a call is tried before it."""
     circumstances: tuple[Literal["addresses", "environment", "folder", "hash-seed", "memory"], ...] = ()
     """Those of ``tracer repeat --hold`` that, held, make it give the same."""
 

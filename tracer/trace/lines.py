@@ -30,6 +30,8 @@ RESULT = "its result"
 #: Stand among the calls of a line that iterates, and of statements that import, return, catch an exception, or give a
 #: ``timeout``.
 ITERATES, IMPORTS, RETURNS, CATCHES, TIMEOUT = "iterates", "imports", "returns", "catches", "timeout"
+#: Stands there for one that calls nothing, and declares a class or hands on what it reads.
+IDLE = "idle"
 #: Stand there for a statement, or an expression of it, that has a condition, or makes a text of values.
 DECIDES, FORMATS = "decides", "formats"
 #: Leads the digest of a value that a module or class of the program's holds, and no object by itself.

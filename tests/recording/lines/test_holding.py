@@ -17,13 +17,22 @@ from tracer.trace.lines import RESULT
 
 
 def run(
-    folder: Path, source: str, line: int | str, *, gives: bool, name: str = "a", is_branch: bool = False
+    folder: Path,
+    source: str,
+    line: int | str,
+    *,
+    gives: bool,
+    name: str = "a",
+    is_branch: bool = False,
+    draws: str = "",
 ) -> dict[str, Any]:
     """Run ``source``, whose line is held; return its names."""
     file, names = folder / "program.py", {"__name__": "__main__"}
     file.write_text(source, encoding="utf-8")
     at = next(iter(spelled(folder, file))) + f":{line}"
-    held = HeldLines(LineOptions(held=(at,), branches=(at,) * is_branch, folder=str(folder), gives=gives))
+    drawing = (f"{draws} {at}",) if draws else ()
+    asked = LineOptions(held=(at,), branches=(at,) * is_branch, draws=drawing, folder=str(folder), gives=gives)
+    held = HeldLines(asked)
     lines = LineRecording(folder / f"{name}.lines", [str(folder)], held=held)
     lines.start()
     try:
@@ -54,6 +63,41 @@ def test_each_child_process_is_given_its_own_values(tmp_path: Path) -> None:
     kept = {role: run(tmp_path, source, 2, gives=False, name=f"kept.child-{role}")["y"] for role in ("1", "2")}
     given = {role: run(tmp_path, source, 2, gives=True, name=f"given.child-{role}")["y"] for role in ("2", "1")}
     assert given == kept
+
+
+#: What draws from a generator that nothing seeded, and on which line.
+DRAWS = {
+    "a function of which nothing is seen": ("python", "t = (random.random() for _ in range(9))\ny = [*t]\n", 3),
+    "a statement that goes on": ("numpy", "y = [\n    1,\n    *numpy.random.rand(3),\n]\n", 4),
+    "a loop": ("torch", "y = []\nfor _ in range(3):\n    y += torch.rand(2).tolist()\n", 4),
+    "a first line": ("python", "def f():\n    return random.random(), random.random()\ny = f()\n", 3),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_what_a_line_draws_follows_from_the_state_before_it(tmp_path: Path, name: str) -> None:
+    generator, source, line = DRAWS[name]
+    source = f"import numpy, random, torch\n{source}"
+    ys = []
+    for gives in (False, True):
+        numpy.random.seed(), torch.seed()
+        ys.append(run(tmp_path, source, line, gives=gives, draws=generator)["y"])
+    assert [*ys[0]] == [*ys[1]]
+
+
+def test_a_name_of_another_run_is_given_as_what_it_is_in_this_one(tmp_path: Path) -> None:
+    source = "import os, tempfile\nfolder = tempfile.mkdtemp()\npaths = [os.path.join(folder, k) for k in ORDER]\n"
+    source += "open(paths[0], 'w').close()\ny = [os.path.relpath(path, folder) for path in paths]\n"
+    run(tmp_path, source.replace("ORDER", "'ab'"), 3, gives=False)
+    assert run(tmp_path, source.replace("ORDER", "'ba'"), 3, gives=True)["y"] == ["a", "b"]
+
+
+def test_a_file_that_a_line_opens_is_given_wholly_or_not_at_all(tmp_path: Path) -> None:
+    source = "class Reply(__import__('io').BytesIO):\n    pass\nr = Reply(b'abc')\nr.size = SIZE\ny = r.size\n"
+    source += "def make():\n    made = Reply(b'')\n    made.size = SIZE\n    return made\nr = make()\ny = r.size\n"
+    run(tmp_path, source.replace("SIZE", "3"), 10, gives=False)
+    given = run(tmp_path, source.replace("SIZE", "4"), 10, gives=True)
+    assert (given["y"], "Reply" in given["problem"]) == (4, True)
 
 
 #: Two threads, of which another one is first in each run, and what their line gives.

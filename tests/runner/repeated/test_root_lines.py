@@ -409,16 +409,6 @@ def test_what_a_proven_line_explains_is_no_item_of_its_own() -> None:
     assert all(each.reaches for each in _by_proof(sources, ()))
 
 
-@pytest.mark.parametrize(("names", "proves"), [((), False), (("x",), True)])
-def test_a_draw_of_which_nothing_is_seen_is_not_refuted_where_its_number_cannot_be_given(
-    tmp_path: Path, names: tuple[str, ...], proves: bool
-) -> None:
-    draw = msgspec.structs.replace(PORT, kind=LineKind.DRAW, names=names, path=WAY[-1:], closed=WAY[-1:])
-    held = _Holding(_Laboratory(tmp_path, {"a.py:1": ["differs"]}), [draw], (), tmp_path, 0, ()).held()
-    assert [(each.agrees, not each.problem) for each in held] == [(False, proves)]
-    assert ("something else" in proof_of(cast("Repeated", SimpleNamespace(cause=None, held_lines=held)))) == proves
-
-
 @pytest.mark.parametrize("trains", [False, True])
 def test_what_a_line_computed_before_it_was_given_values_must_not_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trains: bool

@@ -8,15 +8,15 @@ import dis
 import os
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakSet
 
-from tracer.recording.lines.variable_digests import attributes_of, qualified
-from tracer.trace.lines import CATCHES, DECIDES, FORMATS, IMPORTS, ITERATES, RETURNS, TIMEOUT, LineText
+from tracer.recording.lines.variable_digests import CODE, attributes_of, qualified
+from tracer.trace.lines import CATCHES, DECIDES, FORMATS, IDLE, IMPORTS, ITERATES, RETURNS, TIMEOUT, LineText
 
 _LOADS = (
     "LOAD_NAME",
@@ -39,7 +39,10 @@ _MARKS: dict[type, str] = {
     ast.JoinedStr: FORMATS,
     ast.Import: IMPORTS,
     ast.ImportFrom: IMPORTS,
+    ast.ClassDef: IDLE,
 }
+#: What calls code, or goes through something.
+_CALLING = ("CALL", "BEFORE_", "SETUP_", "GET_A", "UNPACK_", "LIST_EXTEND", "SET_UPDATE", "BINARY_", "INPLACE_")
 #: Hashes by the address; those of tensors are.
 _BY_ADDRESS, _TENSORS = (object.__hash__, MethodType.__hash__), ("torch.Tensor", "torch.nn.parameter.Parameter")
 #: Entries of a dictionary that are looked at.
@@ -89,7 +92,7 @@ class _Line:
         self.stores: dict[str, None] = {}
         self.methods: dict[str, None] = {}
         """What is asked of values that no path leads to: ``?.execute`` of ``connections[0].execute(query)``."""
-        self.iterates = False
+        self.iterates, self.is_idle = False, True
 
 
 def lines_of(code: CodeType) -> dict[int, LineText]:
@@ -111,6 +114,7 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
             if not name.startswith(_ATTRIBUTES):  # a chain of methods may go on
                 ends()
             at = lines.setdefault(line, _Line())
+        at.is_idle &= not name.startswith(_CALLING)
         names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
         if name.startswith("STORE_FAST_"):  # two in one: `STORE_FAST_LOAD_FAST`, `STORE_FAST_STORE_FAST`
             ends()
@@ -149,7 +153,8 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
     texts = {}
     for line, each in lines.items():
         first, loop = statements.at.get(line, (0, 0))
-        marks = [*statements.marks.get(first or line, ()), *([ITERATES] if each.iterates else []), *each.methods]
+        own = ((each.iterates, ITERATES), (each.is_idle and not first, IDLE))
+        marks = [*statements.marks.get(first or line, ()), *(mark for is_so, mark in own if is_so), *each.methods]
         texts[line] = LineText(tuple(each.reads), tuple(each.stores), tuple(marks), first, loop)
     return texts
 
@@ -175,16 +180,16 @@ def _inner(code: CodeType) -> Iterator[CodeType]:
 
 def resolved(text: LineText, frame: FrameType) -> LineText:
     """``text`` with the qualified names of the functions and classes that its paths lead to."""
-    names = dict.fromkeys(text.calls)
+    names, marks = dict.fromkeys(text.calls), {IDLE, ITERATES}.intersection(text.calls)
     for path in text.reads:
-        names.update(dict.fromkeys(_names_of(path.split("."), frame, iterates=ITERATES in text.calls)))
+        names.update(dict.fromkeys(_names_of(path.split("."), frame, marks)))
     files = (frame.f_locals.get(name) for name in text.stores)
     if any(type(file).__module__ == "_io" and str(getattr(file, "mode", ""))[:1] in ("w", "a", "x") for file in files):
         names = {name: None for name in names if not name.endswith("open")}  # nothing is read from there
     return LineText(text.reads, text.stores, tuple(names), text.first, text.loop)
 
 
-def _names_of(path: list[str], frame: FrameType, *, iterates: bool) -> Iterator[str]:
+def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[str]:
     """Yield the qualified names of what a path leads to, read without code of the program's."""
     value: Any = None
     for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
@@ -194,11 +199,10 @@ def _names_of(path: list[str], frame: FrameType, *, iterates: bool) -> Iterator[
     else:
         return
     name = ""
-    if type(value) is ModuleType and len(path) > 1:
-        yield ".".join((value.__name__, *path[1:]))
+    spelt = ".".join((value.__name__, *path[1:])) if type(value) is ModuleType and len(path) > 1 else ""
     for attribute in path[1:]:
         kind = type(value)
-        if iterates and kind is dict and attribute not in value:  # what `get`, `pop` or `values` take out of it
+        if ITERATES in marks and kind is dict and attribute not in value:  # what `get` or `values` take out of it
             yield from {*map(_order_of, [*value.values()][:_MEMBERS])} - {""}
         if kind is ModuleType or issubclass(kind, ModuleType):
             name = f"{vars(value).get('__name__')}.{attribute}"
@@ -210,9 +214,11 @@ def _names_of(path: list[str], frame: FrameType, *, iterates: bool) -> Iterator[
             inside = attributes_of(value) or {}
             name = f"{qualified(kind)}.{attribute}"
             value = inside[attribute] if attribute in inside else _static(kind.__mro__, attribute)
-    if name:
-        yield name
     kind = type(value)
+    # Where nothing is called, code is but handed on, and so is an object that nothing goes through.
+    if IDLE in marks and (issubclass(kind, CODE) or (len(path) == 1 and ITERATES not in marks)):
+        return
+    yield from filter(None, (spelt, name))
     if order := _order_of(value):
         yield order
     elif issubclass(kind, (FunctionType, BuiltinFunctionType, MethodType)):

@@ -14,7 +14,7 @@ import marshal
 import pickle
 import sys
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, FunctionType
@@ -28,6 +28,7 @@ from tracer.recording.lines.variable_digests import (
     hides,
     is_module,
     qualified,
+    respelt,
     slots_of,
 )
 from tracer.recording.options import LineOptions
@@ -70,6 +71,7 @@ class HeldLines:
     def __init__(self, asked: LineOptions) -> None:
         self._lines, self.gives, self._folder = frozenset(asked.held), asked.gives, Path(asked.folder)
         self._branches = frozenset(asked.branches)
+        self._draws = {at: generator for generator, _, at in (each.partition(" ") for each in asked.draws)}
         self._files: dict[str, BinaryIO] = {}
         self._skipped: dict[str, bytes] = {}
         """Executions that gave nothing, before the first that did."""
@@ -77,16 +79,27 @@ class HeldLines:
         """What is left to be given, and who executed it."""
         self._counts: dict[str, int] = {}
         self._left = _BYTES
+        self.names: dict[str, str] = {}
+        """Temporary names of this run, and what they are in every run."""
 
     def holds(self, at: str) -> bool:
         """Return whether the line ``at`` is one of these."""
         return at in self._lines
+
+    def before(self, line: Executed) -> None:
+        """A held line begins. If it draws, what it draws follows from the state before it."""
+        if line.at in self._draws and self.gives:
+            self._give(line)
+        elif line.at in self._draws:
+            self._keep(line, [GENERATOR + self._draws[line.at]])
 
     def after(self, line: Executed, changed: Sequence[str], calls: tuple[int, int]) -> bool:
         """A held line was executed, and ``changed`` names; return whether values were given.
 
         ``calls``: the index of the first call that it made, and of the next one.
         """
+        if line.at in self._draws:
+            return False
         count = self._counts[line.key] = self._counts.get(line.key, 0) + 1
         if count > _MOST:
             self._note(line.at, "it is executed more often than values are kept")
@@ -121,8 +134,11 @@ class HeldLines:
                     kept[path] = _state_of(path.removeprefix(GENERATOR))
                 else:
                     value = returned if path == RETURNED else _value_at(frame, path)
+                    name = path.partition(".")[0]
+                    if name != path and name.removeprefix(GLOBAL) in text.stores and _is_open(_value_at(frame, name)):
+                        value = _value_at(frame, name)  # a connection that is new: it is given wholly or not at all
                     if named and path not in named and not _is_data(value):  # it holds what the line names
-                        kept[path] = _ALIAS, digest_text(_dumped(_orderless(kept_form(value))))
+                        kept[path] = _ALIAS, self._alias_of(kept_form(value))
                         continue
                     kept[path] = kept_form(value)
             except Unkeepable as problem:
@@ -132,7 +148,7 @@ class HeldLines:
                 )
             except Exception:  # a failure of the recorder must not reach the program
                 self._note(at, "is such that no copy can be kept", path)
-        data = _dumped((line.executor, kept))
+        data = _dumped((line.executor, _renamed(kept, self.names)))
         self._left -= len(data)
         if self._left < 0:
             self._note(at, "its values are too large to be kept")
@@ -164,7 +180,7 @@ class HeldLines:
 
     def _give(self, line: Executed) -> bool:
         frame, at, text, returned = line.frame, line.at, line.text, line.returned
-        forms = self._taken(line)
+        forms = _renamed(self._taken(line), {place: name for name, place in self.names.items()})
         for path, form in forms.items():
             try:
                 if not self._has_other(frame, path, form, returned):  # a dict that is iterated must stay as it is
@@ -178,7 +194,7 @@ class HeldLines:
                         raise Unkeepable(path)
                     frame.f_lineno = form  # type: ignore[misc]  # a trace function may set it
                 elif path.startswith(GENERATOR):
-                    _set_state(path.removeprefix(GENERATOR), form)
+                    given(form, _global(path.removeprefix(GENERATOR)))
                 elif path == RETURNED:
                     given(form, returned)
                     if _dumped(kept_form(returned)) != _dumped(form):  # no other object can be returned
@@ -189,8 +205,10 @@ class HeldLines:
                 self._note(at, "cannot be given", {_NEXT: "the branch", RETURNED: RESULT}.get(path, path))
         return bool(forms)
 
-    @staticmethod
-    def _has_other(frame: FrameType, path: str, form: Any, returned: Any) -> bool:
+    def _alias_of(self, form: Any) -> str:
+        return digest_text(_dumped(_orderless(_renamed(form, self.names))))
+
+    def _has_other(self, frame: FrameType, path: str, form: Any, returned: Any) -> bool:
         """Return whether the line gave another value by itself."""
         try:
             if path == _NEXT:
@@ -202,7 +220,7 @@ class HeldLines:
         except Exception:
             return True
         if form[:1] == (_ALIAS,):
-            return bool(digest_text(_dumped(_orderless(own))) != form[1])
+            return bool(self._alias_of(own) != form[1])
         return _dumped(own) != _dumped(form[1] if form[:1] == (_ALIKE,) else form)
 
     def _note(self, at: str, problem: str, path: str = "") -> None:
@@ -303,6 +321,20 @@ def _orderless(form: Any) -> Any:
     if type(form) is dict:
         return {name: _orderless(entry) for name, entry in form.items()}
     return [_orderless(entry) for entry in form] if type(form) in (tuple, list) else form
+
+
+def _renamed(form: Any, names: Mapping[str, str]) -> Any:
+    """A form with names in its texts as others."""
+    if type(form) is dict:
+        return {key: _renamed(entry, names) for key, entry in form.items()}
+    if names and type(form) in (tuple, list):
+        return type(form)(_renamed(entry, names) for entry in form)
+    return respelt(form, names) if type(form) is str else form
+
+
+def _is_open(value: Any) -> bool:
+    """Return whether an object stands for something of the system's that is open: a file, a connection."""
+    return any("fileno" in vars(cls) for cls in type(value).__mro__)
 
 
 def _is_data(value: Any) -> bool:
@@ -455,10 +487,6 @@ def _tensor(form: tuple[Any, ...], existing: Any) -> Any:
         return made.clone().requires_grad_(requires_grad)
 
 
-def _set_bit_generator(generator: Any, state: Any) -> None:
-    generator.bit_generator.state = state
-
-
 def _torch_state(generator: Any) -> bytes:
     state = generator.get_state()
     return ctypes.string_at(state.data_ptr(), state.numel())
@@ -473,7 +501,10 @@ def _set_torch_state(generator: Any, state: bytes) -> None:
 
 #: How the states of generators are read and set, by their types.
 _STATES: dict[str, tuple[Any, Any]] = {
-    "numpy.random._generator.Generator": (lambda generator: generator.bit_generator.state, _set_bit_generator),
+    "numpy.random._generator.Generator": (
+        lambda generator: generator.bit_generator.state,
+        lambda generator, state: setattr(generator.bit_generator, "state", state),
+    ),
     "numpy.random.mtrand.RandomState": (
         lambda generator: generator.get_state(legacy=False),
         lambda generator, state: generator.set_state(state),
@@ -494,10 +525,6 @@ def _global(name: str) -> Any:
 
 def _state_of(name: str) -> tuple[Any, ...]:
     return kept_form(_global(name))
-
-
-def _set_state(name: str, form: tuple[Any, ...]) -> None:
-    given(form, _global(name))
 
 
 # --- variables ---

@@ -14,6 +14,7 @@ import stat
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count, islice, repeat
@@ -64,6 +65,8 @@ _FIRST_WINDOW = 128
 _COSTLY, _SETTLED = 128, 32
 #: Values that are looked at while modules of the program's own import each other; later ones are looked at as they end.
 _OF_IMPORTS = 200_000
+#: Temporary names, the latest, that are looked for in texts.
+_NAMES = 64
 #: Names in a listed folder, the latest, whose makers are looked for.
 _LISTED = 64
 #: What is added to the numbers of rows where they begin anew.
@@ -145,6 +148,8 @@ class LineRecording:
         self._began = time.time_ns()
         self._written_at: dict[str, dict[str, int]] = {}
         """By folder: what was opened there to be written, or made, and when."""
+        self._made: Counter[str] = Counter()
+        """By line: how many temporary names it has made."""
         self._seconds = seconds or math.inf
         self._sites = Sites()
         self._own: dict[str, bool] = {}
@@ -159,6 +164,8 @@ class LineRecording:
         self._output = -1
         self.left_of_imports = _OF_IMPORTS
         self.digests = VariableDigests()
+        if held is not None:
+            held.names = self.digests.names
         self._generators: dict[str, str] = {}
         self._source: _Monitoring | _Tracing = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
         self.is_on = self._was_on = False
@@ -219,6 +226,16 @@ class LineRecording:
         made = self._written_at.get(os.path.abspath(folder), {})
         latest = islice(reversed(made.items()), _LISTED)
         self.thread.files.update((path, (at, 0)) for path, at in latest if os.path.lexists(path))
+
+    def names(self, path: str) -> None:
+        """A temporary file or folder is made: its name is another one in each run, its place among those is not."""
+        own = next((each for each in outwards(sys._getframe(1)) if self.follows(each.f_code.co_filename)), None)
+        at = "" if own is None else f"{os.path.basename(own.f_code.co_filename)}:{own.f_lineno}"
+        self._made[at] += 1
+        names = self.digests.names
+        names[os.path.splitext(os.path.basename(path))[0]] = f"<{at} {self._made[at]}>"
+        if len(names) > _NAMES:
+            del names[next(iter(names))]
 
     def write(self, row: LineRecord) -> None:
         """Write one row at once."""
@@ -434,12 +451,18 @@ class _FollowedFrame:
         """A line begins, so the one before it has ended; those passed over in between count among ``passed``."""
         if not self.counts:  # the call itself is no line
             self.counts[0], self.line = 1, line
+            self._begins(frame, line)
             return
         self._passed_over()
         ended, self.line = self.line, line
         if line in self.hot:
             self.window = self.left = max(_FIRST_WINDOW, self.passed % _ANEW)
         self._look(frame, ended)
+        self._begins(frame, line)
+
+    def _begins(self, frame: FrameType, line: int) -> None:
+        if line in self.code.held and (held := self.recording.held) is not None:
+            held.before(self._executed(frame, line, _NO_TEXT, None))
 
     def on_return(self, frame: FrameType, value: Any) -> None:
         """The function returns or yields ``value``."""
@@ -507,15 +530,17 @@ class _FollowedFrame:
         recording, held = self.recording, self.recording.held
         if held is None or line not in self.code.held or (returns and _is_suspended(frame)):
             return False
-        process = f"{recording.path.name.partition('.child-')[2]}{recording._role}"
         met, number = recording._texts, self.code.number  # with what may be called
         texts = {at: met[number, at].text if (number, at) in met else text for at, text in self.code.texts.items()}
-        text, at = whole_statement(texts.get(line, _NO_TEXT), texts.values()), self.code.location(line)
-        executed = Executed(frame, at, process, self._executor(frame), text, value)
-        are_given = held.after(executed, names, (self.call, recording.place()))
+        text = whole_statement(texts.get(line, _NO_TEXT), texts.values())
+        are_given = held.after(self._executed(frame, line, text, value), names, (self.call, recording.place()))
         if are_given and not returns and line:
             self.line = frame.f_lineno
         return are_given
+
+    def _executed(self, frame: FrameType, line: int, text: LineText, value: Any) -> Executed:
+        process = f"{self.recording.path.name.partition('.child-')[2]}{self.recording._role}"
+        return Executed(frame, self.code.location(line), process, self._executor(frame), text, value)
 
     def _executor(self, frame: FrameType) -> tuple[str, str]:
         """The name of the thread that executes a frame, and what its task is given: threads take others in each run."""
@@ -862,7 +887,8 @@ def _forking(recording: LineRecording | None) -> None:
         sys.addaudithook(_audit)
 
 
-_OF_FILES = frozenset({"open", "os.mkdir", "os.rename", "os.listdir", "os.scandir"})
+_NAMING = ("tempfile.mkstemp", "tempfile.mkdtemp")
+_OF_FILES = frozenset({"open", "os.mkdir", "os.rename", "os.listdir", "os.scandir", *_NAMING})
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
@@ -871,5 +897,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         with suppress(Exception):  # a failure of the recorder must not reach the program
             if event in ("os.listdir", "os.scandir"):
                 recording.lists(os.fsdecode("." if args[0] is None else args[0]))
+            elif event in _NAMING:
+                recording.names(os.fsdecode(args[0]))
             elif type(path := args[event == "os.rename"]) in (str, bytes):
                 recording.opens(os.fsdecode(path), args[2] if event == "open" else os.O_WRONLY)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import islice
@@ -70,6 +70,13 @@ def digest_text(data: str | bytes) -> str:
     return xxhash.xxh3_64_hexdigest(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
 
 
+def respelt(text: str, names: Mapping[str, str]) -> str:
+    """A text with names in it as others."""
+    for name, other in [*names.items()]:
+        text = text.replace(name, other)
+    return text
+
+
 class _Look:
     """One digest that is being taken."""
 
@@ -92,6 +99,8 @@ class VariableDigests:
         self.looked = 0
         """Entries and attributes that were looked at."""
         self._tensors: dict[int, tuple[weakref.ref[Any], tuple[int, int, int], str]] = {}
+        self.names: dict[str, str] = {}
+        """Temporary names, and what they are in every run: the line that made them, and how many it had made."""
         self.written_by: Callable[[Any], int] = lambda tensor: 0
         """Returns the last recorded call that wrote a tensor's memory: by way of ``data`` no version counts it."""
         self._usual: set[type] = set()
@@ -106,7 +115,7 @@ class VariableDigests:
         elif issubclass(kind, CODE):
             if defaults := _defaults(value):
                 yield name, self.of(defaults, 1)
-        elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(type(key) is str for key in list(value)):
+        elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(map(self._is_name, list(value))):
             entries = _entries(value)
             yield name, self.of([key for key, _ in entries])  # their order is a value
             yield from ((f"{name}.{key}", self.of(entry)) for key, entry in entries)
@@ -180,7 +189,7 @@ class VariableDigests:
         if kind in _NUMBERS:
             return repr(value)
         if kind is str or kind is bytes or kind is bytearray:
-            return f"s{digest_text(bytes(value) if kind is bytearray else value)}"
+            return self._of_text(bytes(value) if kind is bytearray else value, look)
         look.left -= 1
         if depth > _DEPTH or look.left < 0:
             return look.unseen()
@@ -201,14 +210,25 @@ class VariableDigests:
             return self._several(_members(kind, value), depth, look)
         if issubclass(kind, dict):
             pairs = [part for pair in _entries(value) for part in pair]
+            if _is_installed(kind):  # what a package fills by going through a set
+                pairs = sorted(self._of([key, entry], depth, look) for key, entry in _entries(value)[:_ENTRIES])
             return f"{{{self._several(pairs, depth, look)}}}"
         if qualified(kind) in _TEXTS:
-            return f"s{digest_text(str(value))}"
+            return self._of_text(str(value), look)
         if qualified(kind) == "collections.deque":
             return self._several(list(value), depth, look)
         special = self.of_special(value, look)
         look.is_whole &= not special.endswith(NO_DIGEST)
         return special or self._of_object(value, kind, depth, look)
+
+    def _is_name(self, key: Any) -> bool:
+        return type(key) is str and respelt(key, self.names) == key
+
+    def _of_text(self, text: str | bytes, look: _Look) -> str:
+        if self.names and isinstance(text, str):
+            look.is_whole &= (spelt := respelt(text, self.names)) == text
+            text = spelt
+        return f"s{digest_text(text)}"
 
     def _several(self, values: list[Any], depth: int, look: _Look) -> str:
         look.is_whole &= len(values) <= _ENTRIES
@@ -385,10 +405,20 @@ def is_handle(kind: type) -> bool:
 
 
 def _values_in(kind: type, inside: dict[str, Any]) -> dict[str, Any]:
-    """An object's attributes that are values: of a thread, a process or a pool not the numbers that the system gave."""
+    """An object's attributes that are values: of a thread, a process or a pool not the numbers that the system gave,
+    and of a package's object not the hash that it keeps, which is nothing until somebody asks for it."""
     if is_handle(kind):
         return {name: value for name, value in list(inside.items()) if name[:1] != "_" and name not in _READY}
-    return dict(inside)
+    if not _is_installed(kind):
+        return dict(inside)
+    return {name: value for name, value in list(inside.items()) if type(value) is not int or "hash" not in name}
+
+
+@_by_type
+def _is_installed(kind: type) -> bool:
+    """Return whether a type is of a package that is installed."""
+    module = sys.modules.get(str(type.__getattribute__(kind, "__module__")))
+    return "-packages" in str(getattr(module, "__file__", ""))
 
 
 def is_module(kind: type) -> bool:

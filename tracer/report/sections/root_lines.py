@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -12,6 +13,7 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, first
 from tracer.report.words import joined, plural
 from tracer.tables.sources import source_by_id
+from tracer.trace.lines import ITERATES
 
 #: Lines that are listed, and those on the way of one.
 _MOST, _MOST_ON_THE_WAY = 12, 8
@@ -58,7 +60,7 @@ def what_it_does(source: LineSource) -> str:
         return row.name
     if source.kind is LineKind.BRANCH:
         return "decides otherwise which line comes next"
-    named = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
+    named = _named(source)
     hidden = f"; what is in {source.opaque} no value shows" if source.opaque else ""
     if not named:
         return f"gives a call other values although nothing that it reads was seen to differ{hidden}"
@@ -66,9 +68,21 @@ def what_it_does(source: LineSource) -> str:
     return f"gives {named} another value although {agrees}{hidden}"
 
 
+def _named(source: LineSource) -> str:
+    """What differs there: of what a loop takes no part that only its class knows."""
+    return joined([f"`{name}`" if " " not in name else name for name in _names(source)[:3]])
+
+
+def _names(source: LineSource) -> tuple[str, ...]:
+    parts = Counter(name.partition(".")[0] for name in source.names if ITERATES in source.may_call)
+    owners = (name.partition("." if parts[name.partition(".")[0]] > 1 else "._")[0] for name in source.names)
+    return tuple(dict.fromkeys(owners)) if parts else source.names
+
+
 def _values_of(source: LineSource, second: str) -> str:
-    """Both values, where these are numbers."""
-    return f" ({source.first}, in {second} {source.second})" if source.first != source.second else ""
+    """Both values, where these are numbers of what is named."""
+    is_shown = source.first != source.second and _names(source) == source.names
+    return f" ({source.first}, in {second} {source.second})" if is_shown else ""
 
 
 def proof_of(repeated: Repeated) -> str:
@@ -121,7 +135,7 @@ def _row(source: LineSource, second: str, texts: Mapping[str, str], held: Sequen
     called: Words = (" (called from ", said.Code(source.called_from), ")") if source.called_from else ""
     text = texts.get(source.location, "")
     values = _values_of(source, second)
-    names = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
+    names = _named(source)
     times = f", {plural(source.calls, 'time')}" if source.calls > 1 else ""
     differ = f"What differs: {names}{values}{times}." if names else f"It did so {times[2:]}." if times else ""
     way = tuple(source.path[:_MOST_ON_THE_WAY])
@@ -133,7 +147,7 @@ def _row(source: LineSource, second: str, texts: Mapping[str, str], held: Sequen
                 differ,
                 f"From there: {', '.join(way)}." if way else "",
                 *(_shown(each) for each in held if source.location in each.lines),
-                remedy_of(source),
+                "" if source.comes_of else remedy_of(source),
             ),
         ),
     )

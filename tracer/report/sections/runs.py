@@ -47,6 +47,8 @@ _ARMS = (
 _MOST_STEPS = 6
 #: The most roots and places that are listed.
 _MOST = 60
+#: Roots that are shown on a terminal where a line is proven.
+_MOST_PROVEN = 3
 _BOTH = ("first", "second")
 _AGREES = said.Badge(Verdict.DETERMINISTIC, "agrees")
 _DIVERGES = said.Badge(Verdict.NONDETERMINISTIC, "diverges")
@@ -157,6 +159,8 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
             yield said.Heading("The loss")
         yield said.Paragraph(f"{losses_sentence(divergence.losses, shown.second)}.")
     if not shown.agrees:
+        if any(held.agrees for held in shown.held_lines) and not reader.is_whole:  # it says why
+            reader = msgspec.structs.replace(reader, rows=min(reader.rows, _MOST_PROVEN))
         yield from _compared(divergence, shown.numbered, ("run 1", shown.second), reader, shown.source)
     elif divergence.settings:
         yield _changed(divergence.settings)

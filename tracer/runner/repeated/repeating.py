@@ -482,9 +482,13 @@ class _Series:
         for change in changes:
             variables |= change.variables(start)
         before_exec = next((change.before_exec for change in changes if change.before_exec is not None), None)
+        # What a run says that is given values of another is no news of the program's.
+        prints = Path(os.devnull) if order.lines is not None and order.lines.gives else None
         began = time.monotonic()
         try:
-            return launching.run(order, variables, self.started, until, folder=folder, before_exec=before_exec)
+            return launching.run(
+                order, variables, self.started, until, folder=folder, before_exec=before_exec, prints=prints
+            )
         finally:
             self.started += 1
             self.longest = max(self.longest, time.monotonic() - began)

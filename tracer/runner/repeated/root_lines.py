@@ -252,7 +252,7 @@ def _is_by_chance(source: LineSource) -> bool:
 
 def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> LineSource | None:
     """The line of a library, called at a root line, whose values differ first; ``None`` where none is seen."""
-    if source.kind is LineKind.DRAW or laboratory.left < 2 or not any(map(_is_librarys, source.may_call)):
+    if laboratory.left < 2 or not any(map(_is_librarys, source.may_call)):
         return None
     found = _followed(laboratory, LineOptions(inside=(source.location,)), "inside", last)
     if isinstance(found, str):
@@ -364,9 +364,10 @@ class _Holding:
         branches = tuple(
             source.held_at if source.kind is LineKind.LINE else source.location
             for source in self._sources
-            if source.kind is not LineKind.LINE or source.held_at != source.location
+            if source.kind is LineKind.BRANCH or source.held_at != source.location
         )
-        self._lines = LineOptions(held=places, branches=branches, folder=str(self._kept))
+        draws = tuple(f"{each.generator} {each.location}" for each in self._sources if each.kind is LineKind.DRAW)
+        self._lines = LineOptions(held=places, branches=branches, draws=draws, folder=str(self._kept))
         base = self._laboratory.follow("kept", self._lines, self._last, anew=True)
         came = 0 if base is None else max(run.values.step_of(len(run.values) - 1) for run in base.family.values())
         if base is not None and self._last is not None and came < self._last - 1:
@@ -412,8 +413,7 @@ class _Holding:
         while agrees and self._laboratory.left and (runs <= may_be_luck or (not is_new and runs < _MOST_OF_THE_SAME)):
             agrees, problem = self._agrees(lines, base)
             runs, is_new = runs + 1, any(gave_others(self._kept, place) for place in lines)
-        seen = [each for each in self._sources if each.names or each.kind is not LineKind.DRAW]
-        wholes = {each.location for each in seen if each.held_at == each.location and not each.is_threads}
+        wholes = {each.location for each in self._sources if each.held_at == each.location and not each.is_threads}
         is_refuted = not agrees and not problem and is_new and wholes.issuperset(lines)
         is_to_go_on = not agrees and not is_refuted
         if not problem and not is_new:
@@ -493,9 +493,8 @@ def _ways(source: LineSource, sources: Sequence[LineSource]) -> tuple[str, ...]:
     """
     others = {each.location for each in sources} - {source.location}
     after = [*takewhile(lambda place: place not in others, source.path)]
-    own = (source.location,) if source.kind is LineKind.DRAW else ()
     if RESULT not in source.names:  # no line but the last may take a number that a function returns
         after = after[: len(source.path) - 1]
     after = [place for place in after if place != source.held_at]
     some = (*after[:2], *after[len(after) // 2 :][:1], *after[-1:])
-    return tuple(dict.fromkeys((source.held_at, *own, *some))) if source.held_at else ()
+    return tuple(dict.fromkeys((source.held_at, *some))) if source.held_at else ()
