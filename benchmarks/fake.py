@@ -31,7 +31,7 @@ FLOOR = """
 import runpy, sys
 import torch
 from tracer.recording.options import FakeMachine
-from tracer.recording.fake.running import on_fake_tensors
+from tracer.recording.fake import on_fake_tensors
 with on_fake_tensors(FakeMachine.parse("cuda:8.0")):
     runpy.run_path(sys.argv[1], run_name="__main__")
 """

@@ -39,7 +39,7 @@ def write(path: Path, places: int, seed: int, shaken: int | None) -> None:
     import torch
 
     from tracer.names import Phase, PlaceKind
-    from tracer.recording.magnitudes.sketching import sketched
+    from tracer.recording.magnitudes import sketched
     from tracer.trace.values import Form, Header, PlaceName, ValuesWriter
 
     writer = ValuesWriter(path, Header(magnitudes=True, digests=False, shaken=shaken))

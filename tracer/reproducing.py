@@ -318,7 +318,7 @@ def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:
     now = os.environ.get(CUBLAS_VARIABLE)
     if value is None or torch.version.hip is not None or not torch.cuda.is_initialized() or now in CUBLAS_WORKSPACES:
         return
-    from tracer.recording.origin.sites import Sites
+    from tracer.recording.origin import Sites
     from tracer.recording.process.environment import where_cuda_started
 
     started = where_cuda_started()

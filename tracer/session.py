@@ -120,7 +120,7 @@ class Session:
                 if self.recorder.file is not None:
                     self.recorder.file.first_step = max(0, steps_before - self.recorder.optimizer.steps)
                 if self.options.fake:
-                    from tracer.recording.fake.running import on_fake_tensors
+                    from tracer.recording.fake import on_fake_tensors
                     from tracer.recording.options import FakeMachine
 
                     for parameter in () if model is None else model.parameters():  # made before: no fake gradients
@@ -180,7 +180,7 @@ class Session:
         if self.options.lines is None:
             return
         from tracer.recording.lines.recording import begun_lines
-        from tracer.recording.origin.sites import programs_frame
+        from tracer.recording.origin import programs_frame
 
         if self._lines is not None:
             self._lines.start(programs_frame())

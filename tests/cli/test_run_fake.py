@@ -618,7 +618,7 @@ def test_a_torch_without_such_fake_tensors_is_told_in_one_line(folder: Path) -> 
         "import sys\n"
         "class Older:\n"
         "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'tracer.recording.fake.running':\n"
+        "        if name == 'tracer.recording.fake':\n"
         "            from torch._subclasses import fake_tensor\n"
         "            del fake_tensor.FakeTensorMode.may_turn_const\n"
         "sys.meta_path.insert(0, Older())\n"

@@ -15,7 +15,7 @@ from tracer.divergence.joined_ranks import SIGNIFICANT
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, Lack, compared
 from tracer.errors import TraceError
 from tracer.names import Phase, PlaceKind
-from tracer.recording.magnitudes.sketching import sketched
+from tracer.recording.magnitudes import sketched
 from tracer.recording.options import PlaceOptions, RecordOptions
 from tracer.report.sections.configurations import headline
 from tracer.session import Session

@@ -13,7 +13,7 @@ from tests.support.bits import bits
 from tests.support.command import process
 from tracer import DeterminismTracer, Trials
 from tracer.names import DataShown
-from tracer.recording.values import digests
+from tracer.recording import values as digests
 from tracer.trace.records import Tried
 from tracer.trace.values import Mark
 

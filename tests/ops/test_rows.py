@@ -18,7 +18,7 @@ from tracer import DeterminismTracer
 from tracer.names import RowOutcome
 from tracer.ops import Op, bare_name, row_of, rows
 from tracer.ops.row_wise import known_row_wise, row_wise
-from tracer.recording.storage.accesses import argument_at, is_written, positions_of
+from tracer.recording.storage import argument_at, is_written, positions_of
 
 #: Names that the dispatcher does not have: what torch.ops.prim and torch.ops.prims add, higher-order ops, and kernels
 #: that Inductor calls by a name of its own.

@@ -23,7 +23,7 @@ from tracer import reproducing
 from tracer.errors import UsageError
 from tracer.names import Subsystem
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import Sites
+from tracer.recording.origin import Sites
 from tracer.recording.process.environment import FirstUses
 from tracer.reproducing import Reproducible
 

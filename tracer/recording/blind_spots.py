@@ -17,10 +17,10 @@ from typing import Any
 import torch
 
 from tracer.names import BlindSpotKind, RegionOrigin
-from tracer.recording.calls.fact_readers import first_tensor
-from tracer.recording.compiled.compilations import CompiledCode
+from tracer.recording.calls import first_tensor
+from tracer.recording.compiled import CompiledCode
+from tracer.recording.origin import USER, Sites, is_torchs_own, outwards, spell
 from tracer.recording.origin.modules import OWN_HOOK
-from tracer.recording.origin.sites import USER, Sites, is_torchs_own, outwards, spell
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.storage import native_code
 from tracer.recording.torch_private import compile_seams, seams

@@ -17,17 +17,17 @@ from msgspec.structs import replace
 from tracer.facts import MISSING
 from tracer.names import BlindSpotKind, Gradients, HostCode, Phase
 from tracer.ops import Touch, bare_name, row_of
+from tracer.recording import calls as facts
 from tracer.recording.blind_spots import BlindSpots
-from tracer.recording.calls import fact_readers as facts
-from tracer.recording.calls.fact_readers import named_arguments
+from tracer.recording.calls import named_arguments
 from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, changed_by_recording, overridden
 from tracer.recording.compiled.executions import Executions
 from tracer.recording.launched import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
 from tracer.recording.options import RecordOptions
+from tracer.recording.origin import spell
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.sites import spell
 from tracer.recording.process import environment as process
 from tracer.recording.process.environment import first_calls, with_first_calls
 from tracer.recording.process_watch import ProcessWatch

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tracer.names import EventKind, Phase, Subsystem
-from tracer.recording.origin.sites import Site, Sites, placed
+from tracer.recording.origin import Site, Sites, placed
 from tracer.trace.records import Event
 
 #: Positions of events and of groups' first calls, counted together, so that one can be told to come before another.

@@ -25,12 +25,12 @@ import msgspec
 import torch
 
 from tracer.names import BlindSpotKind, KernelLanguage
+from tracer.recording import calls as facts
 from tracer.recording.blind_spots import BlindSpots
-from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.groups import CallCounter
-from tracer.recording.compiled.compilations import spelled
+from tracer.recording.compiled import spelled
+from tracer.recording.origin import outwards
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.sites import outwards
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import loaded, without_recording

@@ -15,13 +15,13 @@ import torch
 from tracer.facts import Args, Kwargs
 from tracer.names import Overlap
 from tracer.ops import bare_name, row_of
-from tracer.recording.calls import fact_readers
+from tracer.recording.calls import device_word
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Caller, Interest, Observer
+from tracer.recording.origin import spell
 from tracer.recording.origin.modules import Origin
-from tracer.recording.origin.sites import spell
 from tracer.recording.patching import WatchedFunction, Watchers
-from tracer.recording.storage.accesses import READS, argument_at
+from tracer.recording.storage import READS, argument_at
 from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
 from tracer.recording.storage.overlaps import has_parameters_twice, overlaps_of, shared_entry, writes_over_itself
 from tracer.recording.storage.registry import ESCAPES, MAKES, NumbersTable, Role, StorageRegistry, StorageTable
@@ -226,7 +226,7 @@ class MemoryObserver(Observer):
                 is_watched = bool(live) and self._is_watched(args, kwargs)
             if is_doubtful:
                 for overlap, tensor in overlaps_of(access, args, kwargs).items():
-                    self.overlaps[info.name, counter, overlap, fact_readers.device_word(tensor.device)] += 1
+                    self.overlaps[info.name, counter, overlap, device_word(tensor.device)] += 1
             if access.allocates:
                 self.unwritten.gave(info.name, counter, result, frame)
             elif is_watched:
@@ -276,7 +276,7 @@ class MemoryObserver(Observer):
         if optimizer not in self._steppers:
             self._steppers[optimizer] = None
             if has_parameters_twice(optimizer):
-                device = fact_readers.device_word(optimizer.param_groups[0]["params"][0].device)
+                device = device_word(optimizer.param_groups[0]["params"][0].device)
                 group = CallCounter(origin, None, None)
                 self._steppers[optimizer] = f"{type(optimizer).__name__}.step", group, Overlap.ENTRIES, device
         if (clash := self._steppers[optimizer]) is not None:
@@ -407,7 +407,7 @@ class CopiesInFlight(Observer):
         if not self._follows:
             self._follows = True
             self.on_first()
-        device = fact_readers.device_word((source if to_host else result).device)
+        device = device_word((source if to_host else result).device)
         self._table.enter(host, seams.storage_id(host), (op, counter, kind, device))
 
 

@@ -19,14 +19,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.facts import Args, Kwargs
 from tracer.names import Phase
-from tracer.recording.calls import fact_readers as facts
-from tracer.recording.calls.fact_readers import form_of
+from tracer.recording import calls as facts
+from tracer.recording.calls import form_of
 from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Caller, Observer, Wanted, begin, end, wanted_by
+from tracer.recording.origin import LIBRARY, USER, WRAPPER
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import IMPORTING, OUTSIDE, ModuleSettings
-from tracer.recording.origin.sites import LIBRARY, USER, WRAPPER
 from tracer.recording.torch_private import seams
 
 _getframe: Any = sys._getframe

@@ -33,7 +33,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tracer.recording.origin.sites import WRAPPER
+from tracer.recording.origin import WRAPPER
 
 Holder = tuple[Any, str]
 """A module, a class or another object, and the attribute of it that holds a function."""

@@ -16,14 +16,14 @@ import msgspec
 
 from tracer.names import EventKind, Subsystem
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import Sites, is_torchs_own, outwards
+from tracer.recording.origin import Sites, is_torchs_own, outwards
 from tracer.recording.process.children import ChildLog
 from tracer.recording.randomness.host_generators import HOST
 from tracer.recording.randomness.own_generators import OwnGenerators
 from tracer.trace.records import Environment
 
 if TYPE_CHECKING:
-    from tracer.recording.compiled.compilations import CompileLog
+    from tracer.recording.compiled import CompileLog
     from tracer.recording.process.environment import FirstUses
     from tracer.recording.randomness.loaders import LoaderLog
 
@@ -64,7 +64,7 @@ class ProcessWatch:
         """Watch what is torch's; ``frame`` has just imported it; ``None``: it was imported before the watch began."""
         if self._stops:
             return
-        from tracer.recording.compiled.compilations import CompileLog
+        from tracer.recording.compiled import CompileLog
         from tracer.recording.process.environment import SETTINGS, FirstUses, SettingEvents
         from tracer.recording.randomness.generators import SEEDS
         from tracer.recording.randomness.loaders import LoaderLog

@@ -18,12 +18,12 @@ from tracer.recording.compiled.executions import RUNS
 from tracer.recording.compiled.hiding import leave_to_python
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
-from tracer.recording.observers import Observer
+from tracer.recording.observers import KeptInputs, Observer
 from tracer.recording.options import RecordOptions
+from tracer.recording.origin import Sites
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.origin.optimizers import OptimizerWatch
-from tracer.recording.origin.sites import Sites
 from tracer.recording.process import environment as process
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generators import SEEDS
@@ -34,7 +34,6 @@ from tracer.trace.merging import merged
 from tracer.trace.records import Environment
 
 if TYPE_CHECKING:  # loaded where they are asked for
-    from tracer.recording.kept_inputs import KeptInputs
     from tracer.recording.magnitudes.place_recorder import PlaceRecorder
     from tracer.recording.values.call_values import ValuesFile
     from tracer.recording.values.value_recorder import ValuesRecording
@@ -141,8 +140,6 @@ class Recorder:
             self._parts.append(RecorderPart(found.start, found.stop))
             observers += [found.gradients, Draws(found), *([CallPlaces(found)] if found.calls_of else [])]
         if options.keep is not None:
-            from tracer.recording.kept_inputs import KeptInputs
-
             self.kept_inputs = KeptInputs(options.keep, self._calls.group)
             observers.append(self.kept_inputs)
         if options.data_facts:

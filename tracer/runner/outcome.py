@@ -93,7 +93,7 @@ class ScriptRecording:
 
     def begin(self) -> None:
         """Watch what the script sets, and start recording as soon as torch is imported."""
-        from tracer.recording.origin.sites import Sites
+        from tracer.recording.origin import Sites
         from tracer.recording.process.children import CHILDREN
         from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.randomness.host_generators import HOST
@@ -148,7 +148,7 @@ class ScriptRecording:
         from tracer.session import Session
 
         if self.machine is not None:
-            from tracer.recording.fake.running import LIBRARIES, on_fake_tensors
+            from tracer.recording.fake import LIBRARIES, on_fake_tensors
 
             look = self._fake.enter_context(on_fake_tensors(self.machine, self.one_rank))
             for library in LIBRARIES:

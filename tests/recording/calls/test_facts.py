@@ -17,8 +17,8 @@ from tests.support.lines import groups, record
 from tracer import DeterminismTracer, Trace
 from tracer.facts import MISSING
 from tracer.facts.sizes import adaptive_windows_of_one, fractional_windows_of_one, windows_of_one
-from tracer.recording.calls import fact_readers as facts
-from tracer.recording.calls.fact_readers import asked_readers, form_of, named_arguments
+from tracer.recording import calls as facts
+from tracer.recording.calls import asked_readers, form_of, named_arguments
 from tracer.tables.rules import DOMAINS
 from tracer.trace.records import Argument, NotKept, TensorForm, spelled
 
@@ -250,7 +250,7 @@ def test_a_tensor_that_answers_for_itself_is_not_asked() -> None:
         def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             raise AssertionError("nobody may ask")
 
-    from tracer.recording.calls.fact_readers import tensor_form
+    from tracer.recording.calls import tensor_form
 
     assert tensor_form(torch.Tensor._make_subclass(Asks, torch.zeros(2))) is ...
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tracer.facts import MISSING
-from tracer.recording.calls.fact_readers import asked_readers
+from tracer.recording.calls import asked_readers
 
 ATEN = torch.ops.aten
 X3 = torch.empty(1, 2, 8, 8, 8, device="meta")

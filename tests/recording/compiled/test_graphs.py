@@ -19,7 +19,7 @@ from tracer.recording.compiled.graph_facts import (
     unwritten_reads,
 )
 from tracer.recording.compiled.graph_text import AnnotatedTensor, Graph, ProgramLines, read_graph, with_neighbours
-from tracer.recording.origin.sites import Frame, GraphCall, Module, read_module
+from tracer.recording.origin import Frame, GraphCall, Module, read_module
 from tracer.recording.storage import native_code
 from tracer.recording.storage.known_numbers import Distinct
 from tracer.recording.torch_private import compile_seams

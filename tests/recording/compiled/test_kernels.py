@@ -16,8 +16,8 @@ import torch
 
 from tests.support.lines import line_of, record
 from tracer.names import EventKind, KernelLanguage, Subsystem
-from tracer.recording.compiled import compilations as compiled
-from tracer.recording.compiled.compilations import CompileLog, configurations, was_timed
+from tracer.recording import compiled
+from tracer.recording.compiled import CompileLog, configurations, was_timed
 from tracer.recording.compiled.graph_text import AnnotatedTensor, Node
 from tracer.recording.compiled.kernel_text import (
     atomic_lines,
@@ -27,7 +27,7 @@ from tracer.recording.compiled.kernel_text import (
     read_kernels,
 )
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import Sites
+from tracer.recording.origin import Sites
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.trace.records import Event
 

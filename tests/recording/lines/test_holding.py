@@ -45,7 +45,7 @@ def run(
 
 def spelled(folder: Path, file: Path) -> list[str]:
     """The file as locations spell it."""
-    from tracer.recording.origin.sites import USER, Site, spell
+    from tracer.recording.origin import USER, Site, spell
 
     return [spell(Site(str(file), 0, "", USER, str(Path.cwd()))).rpartition(":")[0]]
 

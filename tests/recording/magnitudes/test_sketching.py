@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tracer.recording.magnitudes import sketching
-from tracer.recording.magnitudes.sketching import Part, Sketch, _on_device, part_of, sketched
+from tracer.recording import magnitudes as sketching
+from tracer.recording.magnitudes import Part, Sketch, _on_device, part_of, sketched
 from tracer.trace.values.places import KEPT_WHOLE, STRETCHES, SUMS, sums_of
 
 SIZES = (1, 5, 64, 1000, KEPT_WHOLE, KEPT_WHOLE + 1, 5000, 100_003, 1 << 18)

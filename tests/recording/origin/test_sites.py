@@ -17,7 +17,7 @@ import typing_extensions
 from torch import nn
 
 from tests.support.lines import groups, line_of, lines, one, record
-from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
+from tracer.recording.origin import LIBRARY, NOWHERE, USER, Site, Sites, spell
 
 
 def test_location_is_the_innermost_frame_outside_torch() -> None:
@@ -181,14 +181,14 @@ def test_a_librarys_function_has_the_line_of_the_users_module_that_calls_it(tmp_
 
 
 def test_further_packages_can_be_named_as_not_the_users(tmp_path: Path) -> None:
-    code = compile("def run(x):\n    return x.cos()\n", str(tmp_path / "house" / "ops.py"), "exec")
+    code = compile("def run(x):\n    return x.cos()\n", str(tmp_path / "ops_of_a_lab" / "ops.py"), "exec")
     names: dict[str, object] = {}
     exec(code, names)
 
     def step() -> None:
         names["run"](torch.ones(1))  # type: ignore[operator]  # from here
 
-    group = one(record(step, library=["house"]), "aten.cos")
+    group = one(record(step, library=["ops_of_a_lab"]), "aten.cos")
     assert group.function == "run"
     assert int(group.called_from.rpartition(":")[2]) == line_of(step, "# from here")
     assert one(record(step), "aten.cos").called_from == ""

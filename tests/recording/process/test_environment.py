@@ -17,7 +17,7 @@ import torch
 from tests.support.lines import line_of, record
 from tracer.names import DeterministicMode, EventKind, Subsystem
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import Sites
+from tracer.recording.origin import Sites
 from tracer.recording.process import environment
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.process_watch import VariableEvents

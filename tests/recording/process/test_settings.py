@@ -24,8 +24,8 @@ from tests.support.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import EventKind, Phase
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.origin import NOWHERE, USER, Site
 from tracer.recording.origin.modules import OUTSIDE, Origin
-from tracer.recording.origin.sites import NOWHERE, USER, Site
 from tracer.recording.process.environment import capture_environment, first_calls, with_first_calls
 from tracer.recording.process.settings import read_settings, set_variables
 from tracer.recording.torch_private import seams
@@ -438,7 +438,7 @@ def test_neither_settings_nor_variables_nor_events_import_torch() -> None:
     code = "import sys\n" + "".join(f"import tracer.recording.{name}\n" for name in modules)
     code += "from tracer.tables.asked import asked\n"
     code += "tracer.recording.process.settings.read_settings(asked().settings)\n"
-    code += "watch = tracer.recording.process_watch.ProcessWatch(tracer.recording.origin.sites.Sites(), ['A'])\n"
+    code += "watch = tracer.recording.process_watch.ProcessWatch(tracer.recording.origin.Sites(), ['A'])\n"
     code += "watch.enter()\nimport os\nos.environ['A'] = '1'\nassert len(watch.log.listed()) == 1\nwatch.leave()\n"
     done = process("-c", code + "print('torch' in sys.modules)", cwd=ROOT)
     assert done.out == "False\n", done.err

@@ -23,9 +23,9 @@ from tracer import DeterminismTracer, Report, Trace, judge
 from tracer.names import EventKind, Phase, SeedOrigin, Verdict
 from tracer.recording import patching
 from tracer.recording.call_record import drawn_by
-from tracer.recording.calls.fact_readers import DRAW, may_draw
+from tracer.recording.calls import DRAW, may_draw
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import Sites
+from tracer.recording.origin import Sites
 from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
 from tracer.recording.randomness.host_generators import Provenance
 from tracer.recording.randomness.seed_calls import Newest

@@ -29,7 +29,7 @@ from tests.support.command import process
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer, judge
 from tracer.names import BlindSpotKind, SeedOrigin, Verdict
-from tracer.recording.origin.sites import Sites
+from tracer.recording.origin import Sites
 from tracer.recording.randomness.loaders import LoaderLog
 from tracer.trace.records import Loader
 
@@ -259,7 +259,7 @@ def test_asking_for_the_start_method_does_not_settle_it(tmp_path: Path) -> None:
 
     code = (
         "import multiprocessing, sys; from torch.utils.data import DataLoader\n"
-        "from tracer.recording.randomness.loaders import LoaderLog; from tracer.recording.origin.sites import Sites\n"
+        "from tracer.recording.randomness.loaders import LoaderLog; from tracer.recording.origin import Sites\n"
         "log = LoaderLog(Sites())\n"
         "log.iterates(sys._getframe(), DataLoader([1], num_workers=1))\n"
         "assert log.listed()[0].start_method == multiprocessing.get_all_start_methods()[0]\n"

@@ -19,7 +19,7 @@ from tests.support.racing import MANY, additions
 from tests.support.samples import UNWRITTEN, Sample, operator_database, samples_of
 from tracer import DeterminismTracer, Trials
 from tracer.names import Untried
-from tracer.recording.values.digests import digest
+from tracer.recording.values import digest
 from tracer.trace.records import Tried
 
 LIBRARY = torch.library.Library("tried", "DEF")

@@ -21,8 +21,8 @@ import torch
 from tests.recording.values.reading import rows
 from tests.support.samples import UNWRITTEN, dtypes_of, operator_database, samples_of, tensors
 from tracer import DeterminismTracer
+from tracer.recording.values import digest
 from tracer.recording.values.call_values import CallValues
-from tracer.recording.values.digests import digest
 from tracer.trace.values import read_values
 
 

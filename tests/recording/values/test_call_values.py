@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.recording.values.reading import entries, recorded, rows
-from tracer.recording.values.digests import digest
+from tracer.recording.values import digest
 from tracer.trace.values import Mark, fold
 
 OUTSIDE = ("outside", "", -1)

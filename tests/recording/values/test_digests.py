@@ -25,10 +25,10 @@ from tests.support.bits import bits
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Recording
+from tracer.recording import values as digests
 from tracer.recording.storage.registry import StorageRegistry
-from tracer.recording.values import digest_table, digests
+from tracer.recording.values import digest, digest_table, seed_of
 from tracer.recording.values.digest_table import DeviceDigests, DigestTable
-from tracer.recording.values.digests import digest, seed_of
 from tracer.trace.values import Mark, ValueKind, Values
 from tracer.trace.values.columns import TURN_SHIFT
 
@@ -542,7 +542,7 @@ ROOT = Path(__file__).parents[4]
 
 PROGRAM = """
 import torch
-from tracer.recording.values import digests
+from tracer.recording import values as digests
 from tracer.recording.values.triton_mix import add_mixed_sum
 torch.manual_seed(0)
 for dtype in (torch.uint8, torch.bool, torch.bfloat16, torch.float32, torch.float64, torch.complex64):

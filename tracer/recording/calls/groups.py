@@ -9,11 +9,11 @@ import msgspec
 
 from tracer.names import BlindSpotKind, Phase
 from tracer.ops import Formula, rows
-from tracer.recording.calls import fact_readers as facts
+from tracer.recording import calls as facts
 from tracer.recording.events import ORDER
+from tracer.recording.origin import spell
 from tracer.recording.origin.modules import ModuleSettings, Origin
-from tracer.recording.origin.sites import spell
-from tracer.recording.storage.accesses import Access
+from tracer.recording.storage import Access
 from tracer.recording.storage.known_numbers import Indices
 from tracer.recording.torch_private import seams
 from tracer.trace.records import BlindSpot
@@ -39,7 +39,7 @@ class CallCounter(msgspec.Struct, eq=False):
     settings: ModuleSettings = ()
     """The settings that had changed while recording, and their values for these calls."""
     form: Any = None
-    """The arguments of its first call, as ``fact_readers`` reads them."""
+    """The arguments of its first call, as the readers of facts read them."""
     count: int = 0
     order: int = msgspec.field(default_factory=ORDER.__next__)
 

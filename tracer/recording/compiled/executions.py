@@ -14,11 +14,11 @@ import msgspec
 
 from tracer.names import Direction, SeedOrigin
 from tracer.recording import patching
-from tracer.recording.compiled.compilations import CompiledCode, CompileLog
+from tracer.recording.compiled import CompiledCode, CompileLog
 from tracer.recording.events import ORDER
 from tracer.recording.memory_observers import HandedOver, StorageObservers
+from tracer.recording.origin import NOWHERE, Site, outwards
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.sites import NOWHERE, Site, outwards
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.host_generators import Drawn
 from tracer.recording.storage.unwritten import FreshMemory

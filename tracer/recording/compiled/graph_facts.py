@@ -21,12 +21,12 @@ from msgspec.structs import replace
 from tracer import ops
 from tracer.facts import MISSING
 from tracer.ops import Touch, Writes, bare_name, row_of
-from tracer.recording.calls import fact_readers as facts
-from tracer.recording.calls.fact_readers import DRAW, MOST, named_arguments, tensor_form
+from tracer.recording import calls as facts
+from tracer.recording.calls import DRAW, MOST, named_arguments, tensor_form
 from tracer.recording.calls.groups import OverloadInfo
 from tracer.recording.compiled.graph_text import AnnotatedTensor, Graph, Node, TorchConstant, Unread, flat
 from tracer.recording.randomness.generators import SEEDS
-from tracer.recording.storage.accesses import Access
+from tracer.recording.storage import Access
 from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
 from tracer.recording.storage.registry import WRITES, NumbersTable, Role
 from tracer.recording.torch_private import compile_seams, seams

@@ -10,7 +10,7 @@ from itertools import takewhile
 from math import gcd
 from typing import Any, NamedTuple
 
-from tracer.recording.origin.sites import Frame, GraphCall, Module
+from tracer.recording.origin import Frame, GraphCall, Module
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
 #: Ops whose subgraphs are compiled into their own kernel.

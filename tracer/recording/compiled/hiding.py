@@ -15,8 +15,8 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tracer.recording.origin import with_nested
 from tracer.recording.origin.modules import OWN_HOOK
-from tracer.recording.origin.sites import with_nested
 from tracer.recording.patching import stand_ins
 from tracer.recording.torch_private import seams
 

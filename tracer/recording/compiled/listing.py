@@ -13,9 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from tracer.names import DeterministicMode, Direction, KernelLanguage, Phase, RegionGap, RegionInside, RegionOrigin
-from tracer.recording.calls import fact_readers as facts
-from tracer.recording.calls.fact_readers import draw_facts
-from tracer.recording.compiled.compilations import UNROLLS_BELOW, CapturedGraph, CompiledCode, CompileLog
+from tracer.recording import calls as facts
+from tracer.recording.calls import draw_facts
+from tracer.recording.compiled import UNROLLS_BELOW, CapturedGraph, CompiledCode, CompileLog
 from tracer.recording.compiled.executions import RegionRun
 from tracer.recording.compiled.graph_facts import (
     HANDED_OVER,
@@ -32,7 +32,7 @@ from tracer.recording.compiled.kernel_text import (
     may_call_kernels,
     read_kernels,
 )
-from tracer.recording.origin.sites import (
+from tracer.recording.origin import (
     LIBRARY,
     NO_STEP,
     NOWHERE,

@@ -15,7 +15,7 @@ from torch.utils._device import DeviceContext
 
 from tracer.recording import patching
 from tracer.recording.options import FakeMachine
-from tracer.recording.origin.sites import outwards
+from tracer.recording.origin import outwards
 from tracer.recording.patching import Holder, held_by
 from tracer.recording.torch_private.fake_tensors import TAKERS_OF_DEVICES
 from tracer.recording.torch_private.seams import claim_device, claimed_device

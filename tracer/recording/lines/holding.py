@@ -351,7 +351,7 @@ def _has_arrays(value: Any) -> bool:
 
 
 def _of_tensor(tensor: Any) -> tuple[Any, ...]:
-    from tracer.recording.values.digests import unseen
+    from tracer.recording.values import unseen
 
     torch = sys.modules["torch"]
     with unseen():
@@ -472,7 +472,7 @@ def _array(form: tuple[Any, ...], existing: Any) -> Any:
 
 
 def _tensor(form: tuple[Any, ...], existing: Any) -> Any:
-    from tracer.recording.values.digests import unseen
+    from tracer.recording.values import unseen
 
     torch = sys.modules["torch"]
     _, dtype, shape, data, requires_grad = form
@@ -493,7 +493,7 @@ def _torch_state(generator: Any) -> bytes:
 
 
 def _set_torch_state(generator: Any, state: bytes) -> None:
-    from tracer.recording.values.digests import unseen
+    from tracer.recording.values import unseen
 
     with unseen():
         generator.set_state(sys.modules["torch"].frombuffer(bytearray(state), dtype=sys.modules["torch"].uint8))

@@ -29,7 +29,7 @@ from tracer.recording.lines.generator_states import generators
 from tracer.recording.lines.library_imports import LibraryImports
 from tracer.recording.lines.variable_digests import CODE, Executed, VariableDigests, digest_text
 from tracer.recording.options import LineOptions
-from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, outwards, spell
+from tracer.recording.origin import LIBRARY, USER, Site, Sites, is_tracers_own, outwards, spell
 from tracer.recording.patching import is_in_between
 from tracer.trace.lines import (
     ARGUMENTS,

@@ -272,7 +272,7 @@ class VariableDigests:
             state = -1, 0, 0
         if known is not None and known[0]() is tensor and known[1] == state and state[0] >= 0:
             return known[2]
-        from tracer.recording.values.digests import digest, unseen
+        from tracer.recording.values import digest, unseen
 
         torch = sys.modules["torch"]
         if type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_cpu and tensor.device.type != "meta":

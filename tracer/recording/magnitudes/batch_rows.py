@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from tracer.names import Phase, PlaceKind
-from tracer.recording.magnitudes.sketching import Part
+from tracer.recording.magnitudes import Part
 from tracer.recording.options import PlaceOptions
 from tracer.trace.values import PlaceName, read_magnitudes
 from tracer.trace.values.places import (

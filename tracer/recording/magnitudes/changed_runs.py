@@ -21,9 +21,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.names import BACKWARD_OF
 from tracer.ops import Op, Touch, bare_name, row_of
-from tracer.recording.magnitudes.sketching import storage_of
+from tracer.recording.magnitudes import storage_of
 from tracer.recording.torch_private import seams
-from tracer.recording.values.digests import unseen
+from tracer.recording.values import unseen
 from tracer.trace.values.places import Decided, decisions_beside, read_decisions
 
 if TYPE_CHECKING:

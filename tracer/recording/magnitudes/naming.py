@@ -11,7 +11,7 @@ import torch
 from msgspec.structs import replace
 
 from tracer.names import PlaceKind
-from tracer.recording.magnitudes.sketching import DeviceSketch, sketched
+from tracer.recording.magnitudes import DeviceSketch, sketched
 from tracer.recording.options import PlaceOptions
 from tracer.trace.values import read_magnitudes
 from tracer.trace.values.places import Form, Layout, PlaceName, layouts, spelled

@@ -21,21 +21,21 @@ from torch.utils._pytree import tree_leaves
 
 from tracer.facts import Args, Kwargs
 from tracer.names import OWN_CODE, Phase, PlaceKind
-from tracer.recording.calls.fact_readers import DRAW
+from tracer.recording.calls import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import RegionObserver, RegionRun
+from tracer.recording.magnitudes import DeviceSketch, Measured, Part, Sketch, measured, part_of, storage_of
 from tracer.recording.magnitudes.batch_rows import BatchRows, PartRows, contents_of
 from tracer.recording.magnitudes.naming import Naming
-from tracer.recording.magnitudes.sketching import DeviceSketch, Measured, Part, Sketch, measured, part_of, storage_of
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import PlaceOptions
+from tracer.recording.origin import placed
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import OWN_HOOK, ModuleStack
-from tracer.recording.origin.sites import placed
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import seams
+from tracer.recording.values import unseen
 from tracer.recording.values.call_values import ValuesFile, default_states, drawn_before
-from tracer.recording.values.digests import unseen
 from tracer.recording.values.moments import leaves
 from tracer.trace.values import Form, PlaceName
 from tracer.trace.values.places import REGION_DRAW, STATE_NOTED

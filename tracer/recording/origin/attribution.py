@@ -15,9 +15,9 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from tracer.names import Phase
+from tracer.recording.origin import LIBRARY, NOWHERE, USER, Site, Sites, outwards
 from tracer.recording.origin.modules import OUTSIDE, ModuleSettings, ModuleStack, Origin, Scope
 from tracer.recording.origin.optimizers import OptimizerWatch
-from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, outwards
 from tracer.recording.torch_private import seams
 
 GENERATIONS = 8

@@ -21,8 +21,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from tracer.names import HostCode, Phase
 from tracer.recording import patching
-from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, outwards, placed
-from tracer.recording.origin.sites import Module as ModuleOfLine
+from tracer.recording.origin import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, outwards, placed
+from tracer.recording.origin import Module as ModuleOfLine
 from tracer.recording.torch_private import seams
 
 _getframe = sys._getframe

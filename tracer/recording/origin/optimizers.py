@@ -21,7 +21,7 @@ import torch
 from torch.compiler import is_compiling
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from tracer.recording.origin.sites import is_torchs_own
+from tracer.recording.origin import is_torchs_own
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import seams
 

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import BlindSpotKind
-from tracer.recording.origin.sites import Sites, is_torchs_own, outwards, programs_frame
+from tracer.recording.origin import Sites, is_torchs_own, outwards, programs_frame
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.trace.records import BlindSpot
 

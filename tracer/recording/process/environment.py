@@ -16,10 +16,10 @@ import msgspec
 import torch
 
 from tracer.names import DeterministicMode, EventKind, Subsystem
-from tracer.recording.calls.fact_readers import dtype_word
+from tracer.recording.calls import dtype_word
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import placed
+from tracer.recording.origin import placed
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.process.settings import deterministic_mode, read_now, read_settings, set_variables
 from tracer.recording.torch_private import seams

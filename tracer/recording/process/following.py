@@ -29,7 +29,7 @@ import msgspec
 from tracer.names import ChildState, SeedOrigin, StartedBy
 from tracer.recording import patching
 from tracer.recording.options import RecordOptions
-from tracer.recording.origin.sites import Sites, placed, programs_frame
+from tracer.recording.origin import Sites, placed, programs_frame
 from tracer.recording.patching import Watch, WatchedCall, original_of
 from tracer.recording.process.children import (
     CHILDREN,

@@ -21,7 +21,7 @@ import msgspec
 
 from tracer.names import EventKind, GeneratorKind, SeedOrigin
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, is_torchs_own, spell
+from tracer.recording.origin import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, is_torchs_own, spell
 from tracer.recording.patching import Holder, Watch, WatchedCall, place
 from tracer.recording.randomness import own_generators, seed_calls
 from tracer.recording.randomness.own_generators import as_bytes, hashed_state

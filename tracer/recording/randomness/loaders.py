@@ -16,7 +16,7 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.names import SeedOrigin
-from tracer.recording.origin.sites import Site, Sites, placed, spell
+from tracer.recording.origin import Site, Sites, placed, spell
 from tracer.recording.patching import WatchedFunction, Watchers
 from tracer.recording.randomness import own_generators
 from tracer.recording.randomness.generators import SEEDS

@@ -21,7 +21,7 @@ import msgspec
 
 from tracer.names import GeneratorKind
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import LIBRARY, USER, Sites, outwards, placed
+from tracer.recording.origin import LIBRARY, USER, Sites, outwards, placed
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.randomness import seed_calls
 from tracer.trace.records import OwnGenerator

@@ -21,7 +21,7 @@ from numbers import Real
 from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-from tracer.recording.origin.sites import USER, Sites, outwards
+from tracer.recording.origin import USER, Sites, outwards
 from tracer.recording.patching import original_of
 
 #: Calls and statements that are followed, at most, and names that are looked at.

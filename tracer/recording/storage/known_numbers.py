@@ -17,7 +17,7 @@ import torch
 from tracer import ops
 from tracer.facts import Args, Kwargs
 from tracer.ops import Numbers, Touch, row_of
-from tracer.recording.storage.accesses import Access, has_out, positions_of
+from tracer.recording.storage import Access, has_out, positions_of
 from tracer.recording.storage.overlaps import is_nested
 from tracer.recording.storage.registry import COMPUTES, MAKES, WRITES, NumbersTable, Role, StorageRegistry
 from tracer.recording.torch_private import seams

@@ -19,7 +19,7 @@ import torch
 
 from tracer.facts import Args, Kwargs
 from tracer.names import Overlap
-from tracer.recording.storage.accesses import ACCUMULATES, READS, SCATTERS, UPDATES, WRITES, Access, argument_at
+from tracer.recording.storage import ACCUMULATES, READS, SCATTERS, UPDATES, WRITES, Access, argument_at
 from tracer.recording.torch_private import seams
 
 #: What numpy may try to find a byte that two regions share, and where it takes the memory to lie.

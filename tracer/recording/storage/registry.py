@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 
 from tracer.facts import Args, Kwargs
-from tracer.recording.origin.sites import outwards
+from tracer.recording.origin import outwards
 from tracer.recording.patching import WatchedFunction, Watchers
-from tracer.recording.storage.accesses import Access
+from tracer.recording.storage import Access
 from tracer.recording.torch_private import seams
 
 EntryT = TypeVar("EntryT")

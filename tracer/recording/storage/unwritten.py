@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from tracer.facts import Args, Kwargs
-from tracer.recording.storage import accesses
-from tracer.recording.storage.accesses import Access
+from tracer.recording.storage import ACCUMULATES, GATHERS, SCATTERS, SELECTS, UPDATES, WRITES, Access
 from tracer.recording.storage.known_numbers import Indices, written_through
 from tracer.recording.storage.native_code import extensions, is_written_unseen
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
@@ -141,10 +140,10 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             if watched is None:
                 continue
             is_plain = tensor.layout is torch.strided and not tensor.is_nested
-            if access.is_foreign or not is_plain or role == accesses.SELECTS:
+            if access.is_foreign or not is_plain or role == SELECTS:
                 watched.writes += access.is_foreign
                 self.give_up_part(tensor)
-            elif role == accesses.SCATTERS:
+            elif role == SCATTERS:
                 count = written_through(op, args, self._indices) if tensor is args[0] else None
                 if count is None:
                     watched.writes += 1
@@ -154,20 +153,20 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
                 else:
                     watched.writes += 1
                     watched.scattered += abs(count)
-            elif role == accesses.WRITES:
+            elif role == WRITES:
                 written.append((watched, tensor))
-            elif role in (accesses.GATHERS, accesses.ACCUMULATES):
+            elif role in (GATHERS, ACCUMULATES):
                 if watched.is_untouched and all(value.numel() for value in args if isinstance(value, _Tensor)):
                     self._read(identity, watched, tensor, op, counter)
-                watched.writes += role == accesses.ACCUMULATES
-                if role == accesses.ACCUMULATES or not watched.is_untouched:
+                watched.writes += role == ACCUMULATES
+                if role == ACCUMULATES or not watched.is_untouched:
                     self.give_up_part(tensor)
             elif access.moves or access.copies:
                 held = True if watched.mask is None else watched.elements(tensor)
                 copied.append((watched, held.copy() if isinstance(held, np.ndarray) else held, tensor))
             else:
                 self._read(identity, watched, tensor, op, counter)
-                if role == accesses.UPDATES:
+                if role == UPDATES:
                     written.append((watched, tensor))
         for watched, tensor in written:
             self._write(watched, tensor)

@@ -18,7 +18,7 @@ from tracer.names import Backend, DeterministicMode, Settings, Untried, Verdict
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import Trials
-from tracer.recording.trials.replay import (
+from tracer.recording.trials import (
     Prepared,
     Replay,
     ReplayPlan,

@@ -19,8 +19,8 @@ from tracer.names import SETTLING_DATA, DataShown
 from tracer.ops import Op, Orders, Writes, row_of
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Interest, Observer
+from tracer.recording.values import unseen
 from tracer.recording.values.digest_table import is_capturing
-from tracer.recording.values.digests import unseen
 
 #: Whole numbers up to 2 to this power are exact, and so is every sum of them that stays below it.
 _EXACT_BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}

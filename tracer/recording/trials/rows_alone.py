@@ -23,12 +23,12 @@ from tracer.facts import Args, Kwargs
 from tracer.names import Phase, RowOutcome
 from tracer.ops import bare_name, row_of
 from tracer.ops.row_wise import POINTWISE, RowWise, row_wise
-from tracer.recording.calls.fact_readers import may_draw
+from tracer.recording.calls import may_draw
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Caller, Interest, Observer
 from tracer.recording.origin.modules import OWN_HOOK, ModuleStack, Origin
 from tracer.recording.torch_private.seams import storage_id
-from tracer.recording.trials.replay import is_due, quietly, tensors_in, unseen_by_modes
+from tracer.recording.trials import is_due, quietly, tensors_in, unseen_by_modes
 from tracer.recording.values.digest_table import is_capturing
 from tracer.trace.records import RowTrial
 

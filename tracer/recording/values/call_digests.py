@@ -11,8 +11,18 @@ import torch
 
 from tracer.facts import Args, Kwargs
 from tracer.ops import bare_name, row_of
-from tracer.recording.storage import accesses
-from tracer.recording.storage.accesses import Access, argument_at, is_written, positions_of
+from tracer.recording.storage import (
+    ACCUMULATES,
+    GATHERS,
+    SCATTERS,
+    SELECTS,
+    UPDATES,
+    WRITES,
+    Access,
+    argument_at,
+    is_written,
+    positions_of,
+)
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digest_table import Awaited, DigestTable, Stored
 from tracer.trace.values import Mark
@@ -34,7 +44,7 @@ _SCRATCH = frozenset(
 _PLAIN = frozenset({int, float, bool, complex, str, type(None)})
 _MOST_TEXTS = 4096
 #: Only part of the argument is read or written, as data say.
-PARTIAL = frozenset({accesses.SCATTERS, accesses.ACCUMULATES, accesses.GATHERS, accesses.SELECTS})
+PARTIAL = frozenset({SCATTERS, ACCUMULATES, GATHERS, SELECTS})
 
 
 class Plan:
@@ -56,17 +66,17 @@ class Plan:
         self.reads = tuple(
             entry
             for entry in access.arguments
-            if entry[2] != accesses.WRITES
+            if entry[2] != WRITES
             and entry[1] not in _SCRATCH
             and not self.is_wait
             and not (self.is_collective and entry[1].startswith("output"))  # where the answer goes; no schema says so
         )
-        self.targets = tuple((at, name) for at, name, role in access.arguments if role == accesses.WRITES)
+        self.targets = tuple((at, name) for at, name, role in access.arguments if role == WRITES)
         """Position and name of what is written and not read: of it the dtype alone tells."""
         self.unread_at = access.unread_at if access.unread_where is not None else None
         roles = {name: role for _, name, role in access.arguments}
         self.written = tuple(
-            (position, argument.name, roles.get(argument.name, accesses.UPDATES))
+            (position, argument.name, roles.get(argument.name, UPDATES))
             for position, argument in arguments
             if (is_written(argument) and "Tensor" in str(argument.type)) or argument.name in op.undeclared
         )

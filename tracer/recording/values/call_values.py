@@ -13,18 +13,18 @@ import torch
 
 from tracer.facts import MISSING, Args, Kwargs
 from tracer.recording import patching
-from tracer.recording.calls.fact_readers import DRAW
+from tracer.recording.calls import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.randomness.generators import state_of
-from tracer.recording.storage.accesses import WRITES, argument_at
+from tracer.recording.storage import WRITES, argument_at
 from tracer.recording.torch_private import seams
-from tracer.recording.values import digests
+from tracer.recording.values import digest as digest_of
+from tracer.recording.values import digest_bytes, parts_of
 from tracer.recording.values.call_digests import PARTIAL, CallDigests, Plan, is_late_copy, plan_of
 from tracer.recording.values.digest_table import Awaited, DeferredDigests, DeviceDigests, DigestTable, Slot
-from tracer.recording.values.digests import digest_bytes
 from tracer.trace.records import Environment
 from tracer.trace.values import Group, Header, Mark, ValueKind, ValuesWriter, fold
 from tracer.trace.values.columns import TURN_SHIFT
@@ -214,11 +214,11 @@ class CallValues(Observer):
 
     def _read_whole(self, reading: CallDigests, value: Any) -> None:
         """A tensor that consists of tensors: sparse, or a subclass."""
-        digest = digests.digest(value)
+        digest = digest_of(value)
         if digest is None:
             reading.mark_bits |= _NOT_READ
             return
-        origin = self.memory.origin_of(digests.parts_of(value))
+        origin = self.memory.origin_of(parts_of(value))
         reading.read(digest, self._enter(value, digest, False) if origin is None else origin)
 
     def _enter(self, value: Any, digest: Any, changed: bool) -> int:
@@ -381,8 +381,8 @@ class CallValues(Observer):
             self._wrote_whole(call, value)
 
     def _wrote_whole(self, call: CallDigests, value: Any) -> None:
-        call.wrote(digests.digest(value))
-        for part in digests.parts_of(value):
+        call.wrote(digest_of(value))
+        for part in parts_of(value):
             stored = self.memory.stored(part)
             stored.forget(call.serial)
             call.written.append(stored)
@@ -394,7 +394,7 @@ class CallValues(Observer):
                 return self.memory.read(tensor, self.memory.stored(tensor))[0]
         except (NotImplementedError, RuntimeError):
             pass
-        return digests.digest(tensor)
+        return digest_of(tensor)
 
     def is_unwritten(self, tensor: torch.Tensor) -> bool:
         """Whether its memory was allocated and not written completely since."""

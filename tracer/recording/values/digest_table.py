@@ -18,15 +18,18 @@ import torch
 from tracer.recording.storage.overlaps import span_of
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import seams
-from tracer.recording.values import digests
-from tracer.recording.values.digests import (
+from tracer.recording.values import (
     Layout,
     address_of,
     digest,
+    finished,
     is_conj,
     is_contiguous,
+    is_lazy,
     is_neg,
+    is_plain,
     layout_of,
+    mixed_sum,
     seed_of,
     strides_of,
     unseen,
@@ -172,7 +175,7 @@ class DigestTable(StorageTable[Stored]):
         if size <= _LITTLE or stored.stamp <= self.step_began or stored.waiting is not None:
             return None
         address = address_of(tensor)
-        if not address or not tensor.is_cpu or digests.is_lazy(tensor):
+        if not address or not tensor.is_cpu or is_lazy(tensor):
             return None
         own = layout_of(tensor.dtype, tensor.shape, strides_of(tensor))
         if own is None or not own.is_turned:
@@ -216,7 +219,7 @@ class DigestTable(StorageTable[Stored]):
         for other in stored.views:
             if other.address != address or other.layout is None or not other.is_of(stored.stamp, version):
                 continue
-            if digests.is_lazy(tensor):
+            if is_lazy(tensor):
                 break
             own = layout_of(tensor.dtype, tensor.shape, strides)
             if own is None or own.order != other.layout.order:
@@ -288,7 +291,7 @@ class DigestTable(StorageTable[Stored]):
         elif layout is not None:
             content = layout.content(view.address)
             if content is None:  # another thread brings something into order
-                content = self._digest(tensor) ^ digests.seed_of(tensor.dtype, tensor.shape)
+                content = self._digest(tensor) ^ seed_of(tensor.dtype, tensor.shape)
             is_held = content == view.content
         elif type(view.digest) is int:
             is_held = self._digest(tensor) == view.digest
@@ -343,7 +346,7 @@ class DeviceDigests:
         slot = Slot(row, place, seed_of(tensor.dtype, tensor.shape))
         self._slots.append(slot)
         if tensor.numel():
-            if self._add is not None and digests.is_plain(tensor):
+            if self._add is not None and is_plain(tensor):
                 self._add(tensor, row, place)  # a launch that dispatches nothing
             else:
                 with unseen():
@@ -373,14 +376,14 @@ class DeviceDigests:
                     if synchronize is not None:
                         synchronize() if row.device.type == "mps" else synchronize(row.device)
                     fetched[id(row)] = row.tolist()
-                slot.value = digests.finished(fetched[id(row)][slot.place], slot.seed)
+                slot.value = finished(fetched[id(row)][slot.place], slot.seed)
         for slot in slots:
             slot.row = None
 
 
 def _add_by_torch(tensor: torch.Tensor, totals: torch.Tensor, place: int) -> None:
     with unseen():
-        totals[place] += digests.mixed_sum(tensor)
+        totals[place] += mixed_sum(tensor)
 
 
 class Awaited(NamedTuple):

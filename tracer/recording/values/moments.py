@@ -22,9 +22,9 @@ import torch
 
 from tracer.recording.origin.modules import ModuleStack, joined
 from tracer.recording.torch_private import seams
-from tracer.recording.values import digests
+from tracer.recording.values import digest as digest_of
+from tracer.recording.values import digest_bytes
 from tracer.recording.values.call_values import CallValues, Named, default_states
-from tracer.recording.values.digests import digest_bytes
 from tracer.trace.values import ValueKind, ValuesWriter, fold
 from tracer.trace.values.columns import NO_DIGEST, text_digest
 
@@ -96,7 +96,7 @@ def _holds_nan(state: Any) -> bool:
 
 
 def _digest(state: Any) -> int:
-    return digests.digest(state) or 0 if isinstance(state, _Tensor) else text_digest(repr(state))
+    return digest_of(state) or 0 if isinstance(state, _Tensor) else text_digest(repr(state))
 
 
 class MomentWriter:

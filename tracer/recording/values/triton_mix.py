@@ -1,4 +1,4 @@
-"""``digests.mixed_sum`` as one Triton kernel: one launch a tensor, nothing waits. Imported where Triton is there."""
+"""``mixed_sum`` as one Triton kernel: one launch a tensor, nothing waits. Imported where Triton is there."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import torch
 import triton
 import triton.language as tl
 
-from tracer.recording.values import digests
-from tracer.recording.values.digests import address_of, unseen
+from tracer.recording.values import FIRST, SECOND, SHIFTS, STRIDE, address_of, is_plain, plain, unseen
 
 _BLOCK = 4096
-_STRIDE = tl.constexpr(digests.STRIDE)
-_FIRST = tl.constexpr(digests.FIRST)
-_SECOND = tl.constexpr(digests.SECOND)
-_SHIFT_0, _SHIFT_1, _SHIFT_2 = (tl.constexpr(by) for by in digests.SHIFTS)
-_MASK_0, _MASK_1, _MASK_2 = (tl.constexpr((1 << (64 - by)) - 1) for by in digests.SHIFTS)
+_STRIDE = tl.constexpr(STRIDE)
+_FIRST = tl.constexpr(FIRST)
+_SECOND = tl.constexpr(SECOND)
+_SHIFT_0, _SHIFT_1, _SHIFT_2 = (tl.constexpr(by) for by in SHIFTS)
+_MASK_0, _MASK_1, _MASK_2 = (tl.constexpr((1 << (64 - by)) - 1) for by in SHIFTS)
 _INTERPRETS = os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -68,7 +67,7 @@ def _pointers(address: int, totals: int) -> tuple[_Pointer, ...]:
 
 def add_mixed_sum(tensor: torch.Tensor, totals: torch.Tensor, place: int = 0) -> None:
     """Add the mixed words of a dense ``tensor`` to ``totals[place]``, an int64 on its device."""
-    data = tensor if digests.is_plain(tensor) else digests.plain(tensor)
+    data = tensor if is_plain(tensor) else plain(tensor)
     count, left = divmod(data.nbytes, 8)
     grid = (max(1, -(-count // _BLOCK)), 1, 1)
     tensors: Any

@@ -14,15 +14,15 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.recording.compiled.executions import RegionRun
 from tracer.recording.memory_observers import StorageObservers
+from tracer.recording.origin import placed, spell
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.sites import placed, spell
 from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.process.following import FOLLOWING
-from tracer.recording.storage.accesses import READS
+from tracer.recording.storage import READS
 from tracer.recording.torch_private import seams
+from tracer.recording.values import digest_bytes
 from tracer.recording.values.call_digests import CallDigests, RegionPlan
 from tracer.recording.values.call_values import CallValues, ValuesFile, default_states
-from tracer.recording.values.digests import digest_bytes
 from tracer.recording.values.moments import MomentWriter, digest_of_numbers
 from tracer.trace.values import Group, Mark, ValueKind
 from tracer.trace.values.columns import NO_DIGEST

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from types import FunctionType, MethodType
 from typing import Any
 
-from tracer.recording.origin.sites import with_nested
+from tracer.recording.origin import with_nested
 from tracer.reproducing import keep_states
 
 #: The most elements of a list or a dictionary that are searched, and the depth of the search.
