@@ -126,7 +126,18 @@ ENDS = {
         "Departs at step 0: nothing was restored",
     ),
     "beyond the end": ({"load": LOADS, "save": SAVES}, ("--stop-after", "3"), 2, "the script makes 3 optimizer steps"),
-    "no checkpoint": ({"load": LOADS, "save": ""}, ("--stop-after", "1"), 2, "the interrupted run wrote no file"),
+    "no checkpoint": (
+        {"load": LOADS, "save": ""},
+        ("--stop-after", "1"),
+        1,
+        "makes no step: it ended with exit code 1; the interrupted run wrote no file in its folder (s.py:6)",
+    ),
+    "a loop that begins at its end": (
+        {"load": LOADS, "save": SAVES, "begin": "3 if '-r' in sys.argv else 0"},
+        ("--stop-after", "1"),
+        1,
+        "makes no step: the loop that trains ends at once (s.py:7)",
+    ),
     "no step": (
         {"load": "", "begin": "3", "save": ""},
         ("--stop-after", "1"),

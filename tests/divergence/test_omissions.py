@@ -83,6 +83,19 @@ else:
     optimizer.param_groups[0]["lr"] *= 0.5"""
 AUGMENT = "if random.random() < 0.5:\n    x = x.flip(0) * 2"
 FREEZES = "net[0].requires_grad_(False)"
+WARMS = """\
+class Warm:
+    def __init__(self):
+        self.heat = 4.0
+    def ended(self):
+        self.heat /= 2
+class Warmed:
+    def __init__(self, warm):
+        self.warm = warm
+    def scaled(self, x):
+        return x / self.warm.heat
+warm = Warm()
+warmed = Warmed(warm)"""
 #: What the loop does, and of each thing that is lost: the line that is named, and words of what is said.
 LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
     "a best loss that acts through the learning rate": (
@@ -155,6 +168,39 @@ LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
             "after": "teacher.weight.data.mul_(0.9)",
         },
         [("teacher = nn.Linear", "`teacher` was not restored")],
+    ),
+    "a scheduler that waits for the loss": (
+        {
+            "setup": "rates = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)",
+            "after": "rates.step(9.0)",
+        },
+        [("rates = torch", "ReduceLROnPlateau is 2 steps behind")],
+    ),
+    "the second of two schedulers of a class": (
+        {
+            "setup": "one = torch.optim.lr_scheduler.StepLR(optimizer, 1)\n"
+            "two = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)",
+            "after": "one.step()\ntwo.step()",
+            "saves": 'state["one"] = one.state_dict()',
+            "restore": 'one.load_state_dict(held["one"])',
+        },
+        [("two = torch", "StepLR is 2 steps behind")],
+    ),
+    "what another object keeps than the one that reads it": (
+        {
+            "setup": WARMS,
+            "before": "x = warmed.scaled(x)",
+            "after": "warm.ended()",
+        },
+        [("warm = Warm()", "`warm.heat` is 4.0, and 1.0")],
+    ),
+    "groups of a model's parts that are thawed": (
+        {
+            "setup": "parts = [{'params': net[0].parameters()}, {'params': net[2].parameters()}]\n"
+            f"optimizer = torch.optim.AdamW(parts, 0.01)\n{FREEZES}",
+            "after": "if epoch == 1:\n    net[0].requires_grad_(True)",
+        },
+        [("net[0].requires_grad_(True)", "`requires_grad` is False")],
     ),
     "an average": (
         {"setup": "mean = net[0].weight.detach().clone()", "after": "mean.mul_(0.9).add_(net[0].weight.detach())"},
@@ -288,3 +334,145 @@ def test_in_a_trainer_whose_batches_a_generator_gives_the_attribute_is_named(
     found = resumed(tmp_path, monkeypatch, IN_A_CLASS.format(restore="; ".join(kept)), 6)
     assert [each.what.partition(" is ")[0] for each in found.not_restored] == [f"`self.{lost}`" for _ in lost[:1]]
     assert {each.location for each in found.not_restored} <= {"train.py:7"}
+
+
+TWO = """
+import torch
+torch.manual_seed(0)
+makes, judges = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+opt_m = torch.optim.Adam(makes.parameters(), 0.1)
+opt_j = torch.optim.Adam(judges.parameters(), 0.2)
+def update(loss, optimizer):
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+first = 0
+if RESUMES:
+    held = torch.load("1.pt")
+    makes.load_state_dict(held["makes"])
+    judges.load_state_dict(held["judges"])
+    {restore}
+    first = 2
+for n in range(first, 4):
+    x = torch.full((2, 4), n + 1.0)
+    {first}
+    {second}
+    state = dict(makes=makes.state_dict(), judges=judges.state_dict(), m=opt_m.state_dict(), j=opt_j.state_dict())
+    torch.save(state, f"{{n}}.pt")
+"""
+DIRECT = (
+    "opt_j.zero_grad(); judges(makes(x).detach()).mean().backward(); opt_j.step()",
+    "opt_m.zero_grad(); judges(makes(x)).square().mean().backward(); opt_m.step()",
+)
+BY_A_FUNCTION = (
+    "update(judges(makes(x).detach()).mean(), opt_j)",
+    "update(judges(makes(x)).square().mean(), optimizer=opt_m)",
+)
+
+
+@pytest.mark.parametrize("lost", ["m", "j"])
+@pytest.mark.parametrize("steps", [DIRECT, BY_A_FUNCTION, DIRECT[::-1]], ids=["direct", "by a function", "other order"])
+def test_of_two_optimizers_the_one_whose_states_are_lost_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str, steps: tuple[str, str]
+) -> None:
+    kept = "j" if lost == "m" else "m"
+    source = TWO.format(restore=f'opt_{kept}.load_state_dict(held["{kept}"])', first=steps[0], second=steps[1])
+    found = resumed(tmp_path, monkeypatch, source)
+    (omission,) = found.not_restored
+    assert (found.step, omission.location) == (4, f"train.py:{5 if lost == 'm' else 6}")
+    assert f"`opt_{lost}`" in omission.what
+    assert f"opt_{lost}.load_state_dict" in omission.remedy
+    assert f"the optimizer `opt_{kept}`'s states" in found.restored
+    assert f"the optimizer `opt_{lost}`'s states" not in found.restored
+
+
+SCALED = """
+import torch
+from torch.utils.data import DataLoader
+torch.manual_seed(0)
+net = torch.nn.Linear(1, 1)
+draws = torch.Generator().manual_seed(1)
+loader = DataLoader(torch.arange(8.0)[:, None], batch_size=4, shuffle=True, generator=draws)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127, backoff_factor=2.0**-30)
+count, first = 0, 0
+if RESUMES:
+    held = torch.load("1.pt")
+    net.load_state_dict(held["net"])
+    optimizer.load_state_dict(held["optimizer"])
+    {restore}
+    first = 2
+for epoch in range(first, 4):
+    for x in loader:
+        optimizer.zero_grad()
+        loss = (net(x) * 9.0).square().mean() * (1 + count)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        count += 1
+    state = dict(net=net.state_dict(), optimizer=optimizer.state_dict(), scaler=scaler.state_dict())
+    torch.save(state | dict(draws=draws.get_state(), count=count), f"{{epoch}}.pt")
+"""
+OF_SCALED = {
+    "scaler": 'scaler.load_state_dict(held["scaler"])',
+    "draws": 'draws.set_state(held["draws"])',
+    "count": 'count = held["count"]',
+}
+
+
+@pytest.mark.parametrize("kept", [["draws", "count"], ["count"], ["draws"], []], ids="-".join)
+def test_a_scaler_whose_updates_are_skipped_anew_hides_nothing_that_came_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: list[str]
+) -> None:
+    source = SCALED.format(restore="; ".join(OF_SCALED[name] for name in kept) or "pass")
+    found = resumed(tmp_path, monkeypatch, source, 3)
+    words = " ".join(each.what + each.remedy for each in found.not_restored)
+    named = {name for name in OF_SCALED if f"`{name}`" in words or f'"{name}"' in words}
+    assert named == OF_SCALED.keys() - set(kept)
+    assert len(found.not_restored) == len(named)
+
+
+REPLAYS = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+class Memory:
+    def __init__(self):
+        self.kept = []
+    def add(self, x):
+        self.kept.append(x)
+memory = Memory()
+first = 0
+if RESUMES:
+    held = torch.load("3.pt")
+    net.load_state_dict(held["net"])
+    first = 4
+for n in range(first, 7):
+    memory.add(torch.full((2,), n + 1.0) / 7)
+    if len(memory.kept) >= 4:
+        optimizer.zero_grad()
+        net(torch.stack(memory.kept)).square().mean().backward()
+        optimizer.step()
+    torch.save(dict(net=net.state_dict()), f"{n}.pt")
+"""
+
+
+def test_a_resumed_run_that_makes_no_step_departs_by_what_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = resumed(tmp_path, monkeypatch, REPLAYS, 1)
+    (omission,) = found.not_restored
+    assert (found.departs, found.steps[1], omission.location) == (1, 0, "train.py:11")
+    assert "`memory.kept` was not restored" in omission.what
+    assert "makes no step" in omission.what
+
+
+def test_a_resumed_run_whose_loop_begins_at_its_end_departs_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, found = loop(tmp_path, monkeypatch, restore="first = 4")
+    (omission,) = found.not_restored
+    assert (found.departs, found.steps) == (4, (8, 0))
+    assert "for epoch in range(" in lines[int(omission.location.rpartition(":")[2]) - 1]
+    assert "makes no step" in omission.what

@@ -135,8 +135,10 @@ class RunLines:
         for until in (self.cut, self.update):  # first what was before, then what the same long line did
             found: list[Change] = []
             became: list[Change] = []
+            holders = {change.key for change in self.changes(until) if name in change.changed}
             for change in self.changes(until):
-                held = [held for path, held in change.changed.items() if last(path) == last(name)]
+                alike = name if change.key in holders else last(name)  # two objects of one function are two
+                held = [held for path, held in change.changed.items() if alike in (path, last(path))]
                 if held and digest in ("", *held):
                     found.append(change)
                     became.append(change)
@@ -272,8 +274,13 @@ def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines 
     is_fresh_there = any(type(event) is int for _, event in events[0][len(events[0]) - same[0] :]) or all(
         len(each) <= n or type(each[-n - 1][1]) is int for each, n in zip(events, same, strict=True)
     )
-    for run, each, n, frame in zip(runs, events, same, pairs[inner], strict=True):
-        run.cut = (each[-n - 1][0] if n < len(each) else frame.at) + 1
+    for run, each, n, frame, end in zip(runs, events, same, pairs[inner], ends, strict=True):
+        before, event = each[-n - 1] if n < len(each) else (frame.at, 0)
+        after = each[-n][0] if n else end
+        if type(event) is not int:  # a call before it is whole, if it is no generator's that goes on
+            rows = run.frames[run.records[before].frame].events  # type: ignore[union-attr]
+            before = rows[-1][0] if rows and rows[-1][0] < after else before
+        run.cut = before + 1
     met = {id(each) for pair in pairs for each in pair}
     running: list[tuple[_Frame, _Frame | None]] = [*reversed(pairs[inner:]), *_suspended(whole, resumed, met)]
     held: dict[str, tuple[str, str]] = {}

@@ -484,15 +484,17 @@ class _Comparison:
         pair.state.update(_values(other.changed))
         at = (frame, frame.code.first) if parent is None else (parent, entered.parent_line)
         drawn = self._generators(frame, entered.changed, other.changed, text, *at)
-        for name in {*frame.state, *pair.state}:
+        for name in sorted({*frame.state, *pair.state}):
             digests = frame.state.get(name), pair.state.get(name)
             if digests[0] == digests[1] or NO_DIGEST in digests:
                 continue
             found, is_new = self._static(frame, name), False
             if not found:
                 known = self._known(frame, name)
-                found = known | (_NOTHING if parent is None else self._given(parent, text, name))
-                if self.kept.get((frame.code.file, frame.code.function.rpartition(".")[0], name)) != digests[0]:
+                key = frame.code.file, frame.code.function.rpartition(".")[0], name
+                is_kept = self.kept.get(key) == digests[0]
+                found = known | (_NOTHING if parent is None else self._given(parent, text, name, is_kept=is_kept))
+                if not is_kept:
                     found |= drawn
                     is_new = not known and self._brings_in(text, frame)
                 elif not found:  # it is as an object held it, of whose methods none runs where the runs are cut
@@ -575,15 +577,18 @@ class _Comparison:
         around = frame.code.function.rpartition(".<locals>.")[0]
         return any(name in each.state for each in self.one.frames if each.code.function == around)
 
-    def _given(self, parent: _PairedFrame, text: LineText, name: str) -> Origins:
-        """The origins of a parameter: of what the caller's line reads, that of the same attribute if it is one."""
+    def _given(self, parent: _PairedFrame, text: LineText, name: str, *, is_kept: bool = False) -> Origins:
+        """The origins of a parameter: of what the caller's line reads, that of the same attribute if it is one.
+
+        ``is_kept``: an object has it that held it before, so that no call has given it since.
+        """
         attribute = name.partition(".")[2]
         origins: dict[str, Origins] = {}
         for path in (*text.reads, *(stored.rpartition(".")[0] for stored in text.stores)):  # a setter's object
             origins |= self._differing(parent, path)
         if attribute and (same := [found for path, found in origins.items() if path.endswith(f".{attribute}")]):
             return _NOTHING.union(*same)
-        return parent.returned.union(*origins.values())
+        return _NOTHING.union(*origins.values(), () if is_kept else parent.returned)
 
     def _row(self, frame: _PairedFrame, row: LineRow) -> None:
         frame.at += 1

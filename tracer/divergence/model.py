@@ -178,6 +178,8 @@ class NotRestored(msgspec.Struct, frozen=True, kw_only=True):
     second: str = ""
     root: Root | None = None
     """The call that showed it, if no state did."""
+    ahead: int = 0
+    """How many steps after the first common one its optimizer makes its first update."""
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):

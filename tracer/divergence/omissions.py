@@ -13,9 +13,16 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.cut_lines import Change, RunLines, cut, last, object_of
 from tracer.divergence.lines import OWN, LineKind, ReadOtherwise, read_otherwise
-from tracer.divergence.model import Divergence, NotRestored, Recording, Root
+from tracer.divergence.model import Divergence, NotRestored, Recording, Resumed, Root
 from tracer.divergence.repeated import Run
-from tracer.divergence.resuming import digests_by_step, first_step_of, resumed_from, states_at
+from tracer.divergence.resuming import (
+    OF_OPTIMIZERS,
+    digests_by_step,
+    first_step_of,
+    first_updates,
+    resumed_from,
+    states_at,
+)
 from tracer.divergence.roots import parted
 from tracer.names import Phase
 from tracer.trace.lines import ARGUMENTS, GENERATOR, GLOBAL, ITERATES, NO_DIGEST, LineText, is_named, is_plain
@@ -100,9 +107,10 @@ def hold_against(
     resumed: Recording,
     stopped_after: int,
     lines: Sequence[RunLines],
+    ended: str = "",
 ) -> ResumedRun:
     """Say whether ``resumed`` goes on as ``whole`` did. ``lines``: those of the whole, the resumed and the interrupted
-    run."""
+    run; ``ended``: what is known of the end of a run that makes no step."""
     values = whole.values, resumed.values
     step = resumed_from(*values, stopped_after)
     made = steps_made(values[0]), steps_made(values[1])
@@ -116,6 +124,12 @@ def hold_against(
         return msgspec.structs.replace(found, unknown=after)
     begin = stopped_after if step is None else step
     divergence = compare_recordings(whole, resumed, align_step=(begin, first_step_of(values[1])))
+    if not made[1]:
+        paired = msgspec.structs.replace(
+            divergence, roots=(), resumed=Resumed(first_step=begin, second_step=0, by_itself=False)
+        )
+        compared = _Compared(paired, whole, resumed, begin, lines, _common_call(*values, begin, lines[0]))
+        return msgspec.structs.replace(found, departs=begin, not_restored=tuple(compared.without_steps(ended)))
     compared = _Compared(divergence, whole, resumed, begin, lines)
     not_restored, beside = tuple(compared.not_restored(made[0] - begin, made[1])), tuple(compared.beside)
     if not (not_restored or divergence.agrees or divergence.reaches_nothing):
@@ -151,8 +165,15 @@ class _Compared:
     """What two runs show from the step on at which one resumes."""
 
     def __init__(
-        self, divergence: Divergence, whole: Recording, resumed: Recording, begin: int, lines: Sequence[RunLines]
+        self,
+        divergence: Divergence,
+        whole: Recording,
+        resumed: Recording,
+        begin: int,
+        lines: Sequence[RunLines],
+        common: tuple[int, int] | None = None,
     ) -> None:
+        """``common``: calls of both that are of one line, where the resumed run makes no update."""
         assert divergence.resumed is not None
         self._roots = divergence.roots
         self._parts = not divergence.reaches_nothing
@@ -167,10 +188,12 @@ class _Compared:
         kinds = {lack.kind for lack in self._lacks}
         passes = [self._passes(values, step) for values, step in self._sides()]
         self._skips = ValueKind.SCALER in kinds and passes[0] != passes[1]
-        """Whether another scale made or skipped updates: all that differs after it may follow."""
+        """Whether another scale made or skipped updates: what differs but for states may follow."""
         phase = Phase.BACKWARD if self._skips else Phase.OPTIMIZER
-        updates = [_first_call(values, step, phase) for values, step in self._sides()]
+        updates = common or [_first_call(values, step, phase) for values, step in self._sides()]
         self._update = updates[0]
+        if self._skips:  # calls are not paired as they were made
+            self._roots, self._lacks = (), tuple(lack for lack in self._lacks if lack.root is None)
         both = None if None in updates else cut(self._whole, self._resumed, (updates[0] or 0, updates[1] or 0))
         asked = [] if self._update is None else [self._update]
         asked += [root.call for root in self._roots if not root.only_second]
@@ -184,8 +207,10 @@ class _Compared:
         self._seeded: set[str] = set()
         """The lines of loaders whose workers got other seeds."""
         self._memo: dict[tuple[int, bool], list[ReadOtherwise]] = {}
-        self._model = next(iter(self._named_at(self._maker(_is_optimizer)[0], "parameters")), "model")
-        """What the line calls the model whose parameters the optimizer is given."""
+        given = [owner for at, _ in self._makers(_is_optimizer) for owner in self._named_at(at, "parameters")]
+        self._model = next(iter(given), "model")
+        """What the first line that makes an optimizer calls the model whose parameters that is given."""
+        self._models = {part for owner in (self._model, *given) for part in owner.split(".")} - {"self"}
         made = (text for text in self._whole.texts.values() if any(map(_holds_states, text.calls)))
         self._library = {last(path) for text in made for path in text.stores}
         paths = (path.rpartition(".") for text in self._whole.texts.values() for path in text.reads)
@@ -197,17 +222,27 @@ class _Compared:
 
     def restored(self) -> Iterator[str]:
         """Yield the states that agree, in words: of generators, counters and averages those that had changed."""
-        ours, theirs = (states_at(values, step) for values, step in zip(self._values, self._steps, strict=True))
-        agreeing = {key for key, (digest, _) in ours.items() if theirs.get(key, (None, ""))[0] == digest}
-        lost = {lack.kind for lack in self._lacks}
-        for kind, words in _RESTORED.items():
-            if kind not in lost and any(key[0] is kind for key in agreeing):
-                yield words
+        updates = first_updates(*next(self._sides()))
+        told: dict[str, None] = {}
+        for ahead in updates:
+            ours, theirs = (states_at(values, step + ahead) for values, step in self._sides())
+            agreeing = {key[0] for key, (digest, _) in ours.items() if theirs.get(key, (None, ""))[0] == digest}
+            for kind, words in _RESTORED.items():
+                is_own = len(updates) > 1 and kind in (ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER)
+                lost = {lack.kind for lack in self._lacks if lack.root or lack.ahead == ahead or not is_own}
+                if kind in agreeing - lost and (is_own or not ahead):
+                    name = self._optimizer_at(ahead)[1] if is_own else ""
+                    told[_of_optimizer(words, name)] = None
+        yield from told
         begun = states_at(self._values[0], first_step_of(self._values[0]))
         drawn, there = (self._generators_at_update(values, step) for values, step in self._sides())
         for name, digest in drawn.items():
             if there.get(name) == digest != begun.get((ValueKind.GENERATOR, name), (digest,))[0]:
-                yield _OF_HOST[name][0] if name in _OF_HOST else f"torch's generator{f' of {name}' * (name != 'cpu')}"
+                yield (
+                    _OF_HOST[name][0]
+                    if name in _OF_HOST
+                    else f"torch's default generator{f' of {name}' * (name != 'cpu')}"
+                )
         kept = (name for name, (mine, other) in self._held.items() if mine == other and not self._is_librarys(name))
         names = {
             name.removeprefix(GLOBAL) for name in kept if is_plain(mine := self._held[name][0]) or mine[:1] in "mg"
@@ -224,26 +259,32 @@ class _Compared:
             if loading is not None and loading.seeds_agree is False and loading.indices_agree is not False:
                 self._seeded.add(line := loading.loader.partition(" at ")[2])
                 explained.update([id(each)] if line in drawn_at else ())
+        gradients = [] if self._skips else [*self._gradients()]
+        if gradients:
+            of_gradients = (
+                each for each in self._roots if each.phase is not Phase.FORWARD or each.cause is RootCause.STRUCTURE
+            )
+            explained.update(map(id, of_gradients))
         yield from self._of_lacks(explained)
-        if self._skips:
-            return
-        gradients = [*self._gradients()]
         yield from gradients
         for root in sorted(self._roots, key=lambda root: not root.reaches_training):
             for value in self._otherwise(root):  # what a library keeps for its log may reach no update
                 yield from self._tell(self._of_lines(value), reaches=root.reaches_training or not root.called_from)
+        used = {self._held.get(value.root.name, ("", ""))[1] for value in self._all if value.is_used}
         for value in self._all:
-            if value.is_used and value.root.name.startswith(GENERATOR) and self._tells(value):
+            is_drawn = self._skips and self._is_generator(value) and self._held[value.root.name][1] in used
+            is_drawn |= value.is_used and value.root.name.startswith(GENERATOR)
+            if self._tells(value) and (is_drawn or (self._skips and value in self._otherwise(None))):
                 yield from self._tell(self._of_lines(value), reaches=self._parts)
         yield from self._counters()
         settings = {ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE} & kinds
         for root in self._roots:
             is_of_lack = root.kind in kinds or any(lack.root is root for lack in self._lacks)
-            is_setting = root.phase is Phase.OPTIMIZER and root.cause is RootCause.ARGUMENT and settings
+            changes = (RootCause.ARGUMENT, RootCause.STRUCTURE)
+            is_setting = root.phase is Phase.OPTIMIZER and root.cause in changes and settings
             hangs_on_data = root.cause is RootCause.STRUCTURE or root.loading is not None
             follows = hangs_on_data and ValueKind.DATA_POSITION in kinds
-            is_of_gradients = gradients and (root.cause is RootCause.STRUCTURE or root.phase is not Phase.FORWARD)
-            if not (is_of_lack or is_setting or follows or is_of_gradients or id(root) in explained):
+            if not (is_of_lack or is_setting or follows or id(root) in explained):
                 yield from self._tell(self._of_root(root, kinds), reaches=root.reaches_training)
         if made != left and not (self._told or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
             if counts := [each for each in self._all if each.root.kind is LineKind.LINE and self._tells(each)]:
@@ -252,6 +293,39 @@ class _Compared:
             remedy = "Count the steps or epochs from where the checkpoint was made: `range(first_epoch, epochs)`."
             many = f"{abs(made - left)} step{'s' * (abs(made - left) != 1)} {'more' if made > left else 'fewer'}"
             yield Omission(what=f"it makes {many} than the whole run", remedy=remedy)
+
+    def without_steps(self, ended: str) -> Iterator[Omission]:
+        """Yield what a run that makes no step goes on without: states that it holds otherwise, or where it ends."""
+        states = [each for each in self._all if each.root.kind is LineKind.STATE and each.is_used and self._tells(each)]
+        for omission in () if ended else map(self._of_lines, states):
+            yield msgspec.structs.replace(omission, what=f"{omission.what}, and the resumed run makes no step")
+        if states and not ended:
+            return
+        made = [change.location for change in self._resumed.changes()]
+        around = self._around(_first_call(self._values[0], self._steps[0], Phase.OPTIMIZER))
+        loop = next((at for place in around for at in self._loops_of(place) if at in made), "")
+        what = ended or ("the loop that trains ends at once" if loop else "it ends before the loop that trains")
+        remedy = "Let this loop begin behind the last step that the checkpoint has: `range(first, steps)`."
+        if ended:
+            remedy = (
+                "Its own words are above. A checkpoint has to lie in the working directory: each run has a copy of it."
+            )
+        yield Omission(
+            what=f"it makes no step: {what}",
+            location=loop if loop and not ended else made[-1] if made else "",
+            remedy=remedy,
+        )
+
+    def _loops_of(self, at: str) -> Iterator[str]:
+        """The loops that a line of the whole run is in, from the innermost on."""
+        while loop := self._whole.texts.get(at, LineText()).loop:
+            yield (at := f"{at.rpartition(':')[0]}:{loop}")
+
+    def _around(self, call: int | None) -> list[str]:
+        """The lines of the whole run that were executed as it made a call, the innermost first."""
+        frames, _, line = self._whole.chain_at(call or 0)
+        lines = (line, *(frame.entered.parent_line for frame in frames))
+        return [f"{frame.key[0]}:{at}" for frame, at in zip(frames, lines, strict=False)]
 
     def _of_root(self, root: Root, kinds: set[ValueKind]) -> Omission:
         """A call that differs, and of whose reason nothing is seen."""
@@ -294,7 +368,8 @@ class _Compared:
             is_explained = root is not None and id(root) in explained
             if lack.kind is ValueKind.GENERATOR and root is not None:  # one generator is no reason for another
                 is_explained = any(is_plain(each.first) for each in self._otherwise(root))
-            if is_explained or (self._skips and lack.kind is not ValueKind.SCALER):
+            follows = self._skips and lack.kind in (ValueKind.SCHEDULER, ValueKind.HYPERPARAMETER)
+            if is_explained or (follows and not self._held_otherwise(self._made_by(lack)[1])):
                 continue
             if lack.kind is ValueKind.HYPERPARAMETER:
                 at_update = [
@@ -324,7 +399,9 @@ class _Compared:
             name = next(iter(self._named_at(location)), "")
         location = location or self._optimizer_line()
         loading = None if root is None else root.loading
-        what, remedy = what_of(lack, name), self._remedy(kind, name, location)
+        several = kind in (*OF_OPTIMIZERS, ValueKind.SCHEDULER) and len(first_updates(*next(self._sides()))) > 1
+        what = what_of(lack, name if several or kind is ValueKind.OUTSIDE else "")
+        remedy = self._remedy(kind, name, location)
         if loading is not None and kind is ValueKind.DATA_POSITION:
             location = loading.loader.partition(" at ")[2] or location
             what = self._read_again(root, loading.loader) or what
@@ -353,24 +430,35 @@ class _Compared:
     def _made_by(self, lack: NotRestored) -> tuple[str, str]:
         """The line that makes the object which holds a state, and the object's name; empty where it is not seen."""
         if lack.kind in (ValueKind.SCHEDULER, ValueKind.SCALER):
-            holder = lack.name.rpartition(" of ")[2]
-            made = self._maker(lambda call: call.rpartition(".")[2] == holder)
-            return made[0], made[1] or lack.kind.value
+            holder, _, number = lack.name.rpartition(" of ")[2].partition("#")
+            made = self._makers(lambda call: call.rpartition(".")[2] == holder)[int(number or 1) - 1 :]
+            return made[0] if made else ("", lack.kind.value)
         if lack.kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
             return "", self._model
-        made = self._maker(_is_optimizer)
-        return made[0], made[1] or next(iter(self._named_at(self._optimizer_line(), "step")), "optimizer")
+        return self._optimizer_at(lack.ahead if lack.root is None else lack.root.step - self._steps[0])
 
-    def _maker(self, is_wanted: Callable[[str], bool]) -> tuple[str, str]:
-        for location, text in self._whole.texts.items():
-            if text.stores and any(map(is_wanted, text.calls)):
-                return location, text.stores[0]
-        return "", ""
+    def _optimizer_at(self, ahead: int) -> tuple[str, str]:
+        """The line that makes the optimizer of an update, and its name: the one that the innermost line names."""
+        makers = self._makers(_is_optimizer)
+        for at in self._around(_first_call(self._values[0], self._steps[0] + ahead, Phase.OPTIMIZER)):
+            read = {part for path in self._text(at).reads for part in path.split(".")}
+            named = {path: (made, path) for made, path in makers if last(path) in read}
+            if len(named) == 1:
+                return next(iter(named.values()))
+        if len(makers) == 1:
+            return makers[0]
+        near = self._optimizer_line(ahead)
+        return near, next(iter(self._named_at(near, "step")), "optimizer")
+
+    def _makers(self, is_wanted: Callable[[str], bool]) -> list[tuple[str, str]]:
+        """The lines of the whole run that make such an object, each with the name that it stores."""
+        made = ((at, text) for at, text in self._whole.texts.items() if any(map(is_wanted, text.calls)))
+        return [(at, path) for at, text in made for path in text.stores]
 
     def _is_librarys(self, name: str) -> bool:
         """Return whether a name is the model, one of torch's objects, or a part of one that it keeps for itself."""
         path = name.removeprefix(GLOBAL).split(".")
-        return path[-1] == self._model or not self._library.isdisjoint(path)
+        return path[-1] in {*self._models, "requires_grad"} or not self._library.isdisjoint(path)
 
     def _gave_last(self, kind: ValueKind, name: str, lack: NotRestored) -> str:
         """The line of the resumed run that gave a state what it holds: it made the object, loaded it, or set it."""
@@ -378,12 +466,16 @@ class _Compared:
             setting, group = lack.name.partition(" of ")[0], f"{name}.param_groups"
             digest = self._held.get(group, ("", ""))[1]
             return self._resumed.gave(group, digest) if digest else self._resumed.gave(setting, lack.second)
-        names = [path for path, (mine, other) in self._held.items() if mine != other and name in path.split(".")[:-1]]
-        names.sort(key=lambda path: not is_plain(self._held[path][1]))
+        names = sorted(self._held_otherwise(name), key=lambda path: not is_plain(self._held[path][1]))
         if kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
             load = self._last_load(name)
             return "" if load is None else load.location
         return next(filter(None, (self._resumed.gave(path, self._held[path][1]) for path in names)), "")
+
+    def _held_otherwise(self, name: str) -> list[str]:
+        """What an object of this name, or something in it, holds otherwise where the run resumes."""
+        differing = (path for path, (mine, other) in self._held.items() if mine != other)
+        return [path for path in differing if last(name) in path.split(".")]
 
     def _last_load(self, name: str) -> Change | None:
         """The last line of the resumed run that loads the state of an object called ``name``."""
@@ -453,10 +545,11 @@ class _Compared:
     def _text(self, location: str) -> LineText:
         return self._whole.texts.get(location) or self._resumed.texts.get(location, LineText())
 
-    def _optimizer_line(self) -> str:
-        """The line that makes the first common optimizer step."""
-        values, call = self._values[0], self._update
-        return "" if call is None else values.group_of(call).called_from or values.group_of(call).location
+    def _optimizer_line(self, ahead: int = 0) -> str:
+        """The line that makes the first common optimizer step, or a later one."""
+        values = self._values[0]
+        call = _first_call(values, self._steps[0] + ahead, Phase.OPTIMIZER) if ahead else self._update
+        return "" if call is None else _place(values, call)
 
     # --- gradients ---
 
@@ -512,24 +605,28 @@ class _Compared:
             return []
         key = call, root is None
         if key not in self._memo:
-            self._memo[key] = self._find_otherwise(
-                call, is_update=root is None, may_guess=bool(root and root.reaches_training)
-            )
+            self._memo[key] = self._find_otherwise(call, root)
         return self._memo[key]
 
-    def _find_otherwise(self, call: int, *, is_update: bool, may_guess: bool) -> list[ReadOtherwise]:
+    def _find_otherwise(self, call: int, root: Root | None) -> list[ReadOtherwise]:
         read = [each for each in self._read.get(call, ()) if each.is_seen]
         found = [each for each in read if self._tells(each)]
-        if not found and may_guess:
+        if not found and root is not None and root.reaches_training:
             unseen = (each for each in self._read.get(call, ()) if not each.is_seen and is_plain(each.first))
             found = [each for each in unseen if each.root.kind is LineKind.STATE and self._tells(each)]
-        numbers = [
-            each for each in self._all if each.root.name in self._held and is_plain(each.first) and self._tells(each)
-        ]
+        plain = (each for each in self._all if each.root.kind is LineKind.STATE and is_plain(each.first))
+        states = [each for each in plain if self._tells(each)]
+        for path in self._text(_line(root)).reads if root is not None and root.reaches_training else ():
+            owner, _, attribute = path.rpartition(".")
+            inside = [each for each in states if owner and last(each.root.name) == attribute]  # whoever holds it
+            holder = [each for each in found if last(_name_of(each)) == last(owner) and not is_plain(each.first)]
+            if inside and (holder or not found):
+                found = [*(each for each in found if each not in holder), *inside]
+        numbers = [each for each in states if each.root.name in self._held]
         if numbers and any(each.root.name.endswith(ARGUMENTS) for each in found):  # one that it may be given tells more
             return list(dict.fromkeys([*(each for each in found if not each.root.name.endswith(ARGUMENTS)), *numbers]))
         loaders = {_object_of(each) for each in read if each.root.name and self._is_librarys(each.root.name)}
-        if loaders and not is_update:  # what a sampler is given is read where nobody names it
+        if loaders and root is not None:  # what a sampler is given is read where nobody names it
             while new := self._whole.feeding(loaders):
                 loaders |= new
             found += [each for each in numbers if each not in found and _object_of(each) in loaders]
@@ -542,7 +639,7 @@ class _Compared:
 
     def _tells(self, each: ReadOtherwise) -> bool:
         """Return whether it is a state of the program's, and none that other evidence speaks of."""
-        name = each.root.name or next(iter(each.names), "")
+        name = _name_of(each)
         if name.startswith(GENERATOR):
             return name.removeprefix(GENERATOR) in _OF_HOST
         text, is_state = self._text(each.root.location), each.root.kind is LineKind.STATE
@@ -557,7 +654,7 @@ class _Compared:
         return iterates or name.endswith(ARGUMENTS) or last(name) in (self._named if is_state else self._stored)
 
     def _of_lines(self, each: ReadOtherwise) -> Omission:
-        name = (each.root.name or each.names[0]).removeprefix(GLOBAL)
+        name = _name_of(each).removeprefix(GLOBAL)
         if name.startswith(GENERATOR):
             words, give, save = _OF_HOST[name.removeprefix(GENERATOR)]
             line = next(iter(each.path), each.root.location)
@@ -621,8 +718,12 @@ class _Compared:
                 yield from self._tell(self._of_lines(each), reaches=is_count)
 
 
+def _name_of(each: ReadOtherwise) -> str:
+    return each.root.name or next(iter(each.names), "")
+
+
 def _object_of(each: ReadOtherwise) -> str:
-    return object_of(each.root.name or each.names[0])
+    return object_of(_name_of(each))
 
 
 def _checkpoint_lines(whole: RunLines, resumed: RunLines) -> tuple[str, Change | None]:
@@ -657,13 +758,34 @@ def _first_call(values: Values, step: int, phase: Phase) -> int | None:
     return call if call is not None and values.step_of(call) == step else None
 
 
+def _common_call(whole: Values, resumed: Values, begin: int, lines: RunLines) -> tuple[int, int] | None:
+    """The first call of a resumed run whose line, in a loop, makes calls from step ``begin`` on in the whole one."""
+    later: dict[str, int] = {}
+    for call in reversed(range(len(whole))):
+        if whole.step_of(call) < begin:
+            break
+        if lines.texts.get(place := _place(whole, call), LineText()).loop:
+            later[place] = call
+    places = ((_place(resumed, call), call) for call in range(len(resumed)))
+    return next(((later[place], call) for place, call in places if place in later), None)
+
+
+def _place(values: Values, call: int) -> str:
+    group = values.group_of(call)
+    return group.called_from or group.location
+
+
 def _line(root: Root) -> str:
     return root.called_from or root.location
 
 
+def _of_optimizer(words: str, name: str) -> str:
+    return words.replace("optimizer", f"optimizer `{name}`") if name else words
+
+
 def what_of(lack: NotRestored, name: str = "") -> str:
     """What was not restored: ``the scheduler StepLR is 6 steps behind``; ``name``: the program's own for it."""
-    root, words = lack.root, _RESTORED.get(lack.kind, lack.kind.value.replace("-", " "))
+    root, words = lack.root, _of_optimizer(_RESTORED.get(lack.kind, lack.kind.value.replace("-", " ")), name)
     if lack.kind in (ValueKind.DATA_POSITION, ValueKind.BATCH):
         loading = None if root is None else root.loading
         if root is not None and root.kind is ValueKind.BATCH and root.second:
@@ -678,12 +800,13 @@ def what_of(lack: NotRestored, name: str = "") -> str:
     if lack.kind is ValueKind.OUTSIDE:
         kept = "is kept from step to step, and was not restored"
         return f"`{name}` {kept}" if name or root is None else root.why
+    called = f"{lack.name.partition('#')[0]}{f' of `{name}`' * bool(name)}"
     if lack.first and lack.second:
         first, second = parted(lack.first, lack.second)
         done = [int(number) for side in (first, second) for number in re.findall(r"^last_epoch=(\d+)", side)]
         if lack.kind is ValueKind.SCHEDULER and len(done) == 2 and (behind := done[0] - done[1]) > 0:
-            return f"the scheduler {lack.name} is {behind} step{'s' * (behind != 1)} behind"
-        return f"{lack.name} is {second}, and {first} in the whole run"
+            return f"the scheduler {called} is {behind} step{'s' * (behind != 1)} behind"
+        return f"{called} is {second}, and {first} in the whole run"
     if lack.has_none:
         return f"{words} were not restored: there are none where the run resumes"
     more = f" and {lack.count - 1:,} more" if lack.count > 1 else ""

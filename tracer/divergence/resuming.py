@@ -25,6 +25,9 @@ _STATES = (
 )
 
 
+#: Of these, what an optimizer holds, or updates.
+OF_OPTIMIZERS = (ValueKind.PARAMETER, ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER)
+
 _States = dict[tuple[ValueKind, str], tuple[int, str]]
 
 
@@ -90,7 +93,7 @@ def _parameters(values: Values) -> dict[int, int]:
 
 def not_restored(pairs: AlignedCalls, resumed: Resumed, roots: Iterable[Root]) -> tuple[NotRestored, ...]:
     """Return the states that the second run did not restore."""
-    missing = {(state.kind, state.name): state for state in _missing(pairs, resumed)}
+    missing = {(state.kind, state.name, state.ahead): state for state in _missing(pairs, resumed)}
     for root in roots:
         kind = root.cause.lacks
         if root.cause is RootCause.INPUT_DATA and root.kind is ValueKind.OUTSIDE:
@@ -99,8 +102,8 @@ def not_restored(pairs: AlignedCalls, resumed: Resumed, roots: Iterable[Root]) -
             kind = root.kind
         if kind is None and root.loading is not None and root.loading.indices_agree is False:
             kind = ValueKind.DATA_POSITION  # the data set makes its samples of the index
-        if kind is not None and not any(lacking is kind for lacking, _ in missing):
-            missing[kind, root.name] = NotRestored(kind=kind, name=root.name, root=root)
+        if kind is not None and not any(lacking is kind for lacking, *_ in missing):
+            missing[kind, root.name, 0] = NotRestored(kind=kind, name=root.name, root=root)
     return tuple(missing.values())
 
 
@@ -126,26 +129,43 @@ def without_orders_drawn(roots: Iterable[Root]) -> tuple[Root, ...]:
 
 
 def _missing(pairs: AlignedCalls, resumed: Resumed) -> Iterator[NotRestored]:
-    """States that differ before the update of the first common step, one per kind."""
-    ours, theirs = states_at(pairs.first, resumed.first_step), states_at(pairs.second, resumed.second_step)
-    for kind in _STATES:
-        names = [name for other_kind, name in ours if other_kind is kind]
-        there = [name for other_kind, name in theirs if other_kind is kind]
-        lost = [name for name in names if (kind, name) not in theirs]
-        other = [name for name in names if (kind, name) in theirs and theirs[kind, name][0] != ours[kind, name][0]]
-        if lost and not there:
-            yield NotRestored(kind=kind, name=names[0], count=len(names), has_none=True)
-        elif lost or other:
-            name = (lost or other)[0]
-            (_, before), after = ours[kind, name], theirs.get((kind, name))
-            yield NotRestored(
-                kind=kind,
-                name=name,
-                count=len(lost + other),
-                is_missing=after is None,
-                first=before,
-                second="" if after is None else after[1],
-            )
+    """States that differ when they are first used, one per kind: before the first common update, and what an optimizer
+    holds, before its own first one."""
+    sides = (pairs.first, resumed.first_step), (pairs.second, resumed.second_step)
+    for ahead in first_updates(*sides[0]):
+        ours, theirs = (states_at(values, step + ahead) for values, step in sides)
+        if not theirs:
+            break
+        for kind in OF_OPTIMIZERS if ahead else _STATES:
+            names = [name for other_kind, name in ours if other_kind is kind]
+            there = [name for other_kind, name in theirs if other_kind is kind]
+            lost = [name for name in names if (kind, name) not in theirs]
+            other = [name for name in names if (kind, name) in theirs and theirs[kind, name][0] != ours[kind, name][0]]
+            if lost and not there:
+                yield NotRestored(kind=kind, name=names[0], count=len(names), has_none=True, ahead=ahead)
+            elif lost or other:
+                name = (lost or other)[0]
+                (_, before), after = ours[kind, name], theirs.get((kind, name))
+                yield NotRestored(
+                    kind=kind,
+                    name=name,
+                    count=len(lost + other),
+                    is_missing=after is None,
+                    first=before,
+                    second="" if after is None else after[1],
+                    ahead=ahead,
+                )
+
+
+def first_updates(values: Values, begin: int) -> list[int]:
+    """How many steps after ``begin`` each optimizer first updates its parameters."""
+    met = set[str]()
+    found: list[int] = []
+    for step, names in digests_by_step(values, ValueKind.PARAMETER, is_updated=True).items():
+        if step >= begin and met.isdisjoint(names):
+            found.append(step - begin)
+            met.update(names)
+    return found
 
 
 def states_at(values: Values, step: int) -> _States:
@@ -159,11 +179,12 @@ def states_at(values: Values, step: int) -> _States:
     return states
 
 
-def digests_by_step(values: Values, kind: ValueKind) -> dict[int, dict[str, int]]:
-    """Step -> name -> the first digest in that step."""
+def digests_by_step(values: Values, kind: ValueKind, *, is_updated: bool = False) -> dict[int, dict[str, int]]:
+    """Step -> name -> the first digest in that step; ``is_updated``: only of steps that an update follows."""
     moments = values.moments
     digests: dict[int, dict[str, int]] = {}
     for row in values.moments_of(kind).tolist():
-        name = values.names[int(moments.name[row])].name
-        digests.setdefault(int(moments.step[row]), {}).setdefault(name, int(moments.digest[row]))
+        if not is_updated or int(moments.call[row]) < len(values):
+            name = values.names[int(moments.name[row])].name
+            digests.setdefault(int(moments.step[row]), {}).setdefault(name, int(moments.digest[row]))
     return digests

@@ -480,9 +480,12 @@ _DETAILS: Mapping[Shows, Callable[[RootEvidence, Root], Root]] = {
 
 
 def parted(first: str, second: str) -> tuple[str, str]:
-    """Return the arguments that differ, a list among them whole, if both texts have the same number of arguments."""
+    """Return the arguments that differ, a list among them whole, if both texts have the same number of arguments, or
+    were cut off."""
     ours, theirs = (re.split(r", (?![^\[\]()]*[\])])", text) for text in (first, second))
-    if len(ours) != len(theirs):
+    if any(text.endswith("...") for text in (first, second)):
+        ours, theirs = (texts[: min(len(ours), len(theirs)) - 1] for texts in (ours, theirs))
+    if len(ours) != len(theirs) or ours == theirs:
         return first, second
     differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
     return ", ".join(words for words, _ in differing), ", ".join(words for _, words in differing)

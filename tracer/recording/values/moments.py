@@ -308,8 +308,8 @@ class MomentWriter:
             for position, loss in enumerate(losses):
                 self.write(ValueKind.LOSS, "loss", int.from_bytes(_DOUBLE.pack(float(loss)), "little"), position)
 
-    def state(self, kind: ValueKind, thing: Any) -> None:
-        name = type(thing).__name__
+    def state(self, kind: ValueKind, thing: Any, times: Counter[tuple[ValueKind, str]]) -> None:
+        name = _numbered(times, kind, type(thing).__name__)
         fields = [(key, value) for key, value in vars(thing).items() if not key.startswith("_init")][:_MOST_FIELDS]
         numbers = [f"{key.lstrip('_')}={value!r}" for key, value in fields if _is_numbers(value)]
         self.text(kind, name, ", ".join(numbers))

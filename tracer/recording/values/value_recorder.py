@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
+from collections import Counter
 from collections.abc import Callable, Iterable, MutableMapping
 from contextlib import suppress
 from functools import partial
@@ -200,9 +201,13 @@ class ValuesRecording:
     def _before_step(self, optimizer: Any) -> None:
         with suppress(Exception):  # a user's optimizer may keep anything
             self.moments.before_step(optimizer)
+        self._write_stepping()
+
+    def _write_stepping(self) -> None:
         with suppress(Exception):  # another thread may make more of them meanwhile
+            times: Counter[tuple[ValueKind, str]] = Counter()
             for thing, kind in list(self._stepping.items()):
-                self.moments.state(kind, thing)
+                self.moments.state(kind, thing, times)
 
     def loader_iterates(self, call: WatchedCall) -> None:
         """A loader made an iterator, named after the line that asked for it."""
@@ -244,8 +249,11 @@ class ValuesRecording:
             with suppress(Exception):  # a container of somebody's own may refuse to be read
                 self.moments.returned(f"output of {self._modules.path(module)}", output)
 
-    def steps(self, call: WatchedCall, kind: ValueKind) -> None:
+    def steps(self, call: WatchedCall, kind: ValueKind, *, may_skip: bool = False) -> None:
+        """``may_skip``: it decides now whether an update is made, and is read before."""
         self._stepping[call.first] = kind
+        if may_skip:
+            self._write_stepping()
 
 
 def _receiving(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -266,14 +274,15 @@ def _functions() -> list[WatchedFunction]:
     loading, scheduling = "torch.utils.data.dataloader", "torch.optim.lr_scheduler"
     schedulers = holders(scheduling, "LRScheduler", "__init__", "step", "load_state_dict")
     schedulers += holders(scheduling, "ReduceLROnPlateau", "__init__", "step", "load_state_dict")
-    scalers = holders("torch.amp.grad_scaler", "GradScaler", "step", "update", "load_state_dict")
+    scaling, scaler = ("torch.amp.grad_scaler", "GradScaler"), partial(ValuesRecording.steps, kind=ValueKind.SCALER)
     return [
         WatchedFunction(holders(loading, "DataLoader", "__iter__"), after=ValuesRecording.loader_iterates),
         WatchedFunction(holders(loading, "_BaseDataLoaderIter", "__next__"), after=ValuesRecording.loader_gave),
         WatchedFunction(holders(loading, "_BaseDataLoaderIter", "_next_index"), after=ValuesRecording.loader_asks),
         WatchedFunction(holders(loading, "_MultiProcessingDataLoaderIter", "_try_get_data"), around=_receiving),
         WatchedFunction(schedulers, before=partial(ValuesRecording.steps, kind=ValueKind.SCHEDULER)),
-        WatchedFunction(scalers, before=partial(ValuesRecording.steps, kind=ValueKind.SCALER)),
+        WatchedFunction(holders(*scaling, "step"), before=partial(scaler, may_skip=True)),
+        WatchedFunction(holders(*scaling, "update", "load_state_dict"), before=scaler),
         WatchedFunction([(sys.modules.get("torch.autograd"), "backward")], before=ValuesRecording.differentiates),
     ]
 

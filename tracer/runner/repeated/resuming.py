@@ -100,13 +100,17 @@ class _Runs:
         found = [self._before_it_resumes(role, whole[role], interrupted.get(role)) for role in made]
         if not any(each.unknown for each in found):
             resumed = self._run("resumed", folder, asked.resume)
-            if not all(role in resumed and steps_made(resumed[role].values) for role in made):
-                code = self._runs[-1].code
-                ended = f"ended with exit code {code}" if code else "made no optimizer step"
-                no_file = "" if wrote else "; the interrupted run wrote no file in its folder"
-                raise TraceError(f"the resumed run {ended}{no_file}", hint="its own words are above")
+            if missing := next((role for role in made if role not in resumed), ""):
+                raise TraceError(f"the resumed run has no {missing.replace('-', ' ')}", hint="its own words are above")
+            code = self._runs[-1].code
+            ends = (
+                f"it ended with exit code {code}" if code else "",
+                "" if wrote else "the interrupted run wrote no file in its folder",
+            )
             found = [
-                hold_against(whole[role], resumed[role], each.stopped_after, self._lines(role))
+                hold_against(
+                    whole[role], resumed[role], each.stopped_after, self._lines(role), "; ".join(filter(None, ends))
+                )
                 for role, each in zip(made, found, strict=True)
             ]
         role, shown = next(
