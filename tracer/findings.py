@@ -286,6 +286,18 @@ class PlannedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Further conditions for it to work."""
 
 
+class SizeBound(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of one op that are deterministic at their sizes, and are not known to be at others."""
+
+    op: str
+    why: str
+    """How they vary at other sizes."""
+    is_settled_by_mode: bool
+    """Whether they repeat at every size under deterministic mode."""
+    calls: dict[str, int]
+    """By line, the user's own where one led there."""
+
+
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """A trace held against tables for one target."""
 
@@ -314,9 +326,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Calls on ``meta`` tensors that computed nothing and would have on a device."""
     nothing_computed: bool = False
     """Whether every call of the step was one of them."""
-    at_this_size: dict[str, int] = {}
-    """Deterministic calls that at other sizes take other kernels, which may not be: by op and line, the most
-    called first."""
+    at_this_size: tuple[SizeBound, ...] = ()
+    """Deterministic calls that at other sizes take other kernels, which may not be; the most called first."""
     unnamed: dict[names.EvidenceKind, int] = {}
     """Deterministic calls of ops that no rule names, by the evidence for them."""
     training: names.Training = names.Training.UNKNOWN

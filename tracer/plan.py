@@ -23,6 +23,7 @@ from tracer.names import (
     Cause,
     DeterministicMode,
     GeneratorKind,
+    HintKind,
     Phase,
     Prerequisite,
     SeedOrigin,
@@ -41,6 +42,7 @@ from tracer.tables.settings import (
     declared,
     variable_line,
 )
+from tracer.trace.file import Trace
 from tracer.trace.records import ORIGIN, SEEDED_AT, FactValue, is_set_up, kind_drawn_from
 
 
@@ -179,7 +181,7 @@ _EXPORT = "export "
 _TOP = "at the top of the script, before the model runs"
 _SHELL = "before torch is imported, or in the shell that starts the script"
 #: The line that makes a planned seed, and whose generators it seeds.
-_SEEDS = {
+SEEDED = {
     "seed.torch": ("torch.manual_seed(0)", "torch's"),
     "seed.python": ("random.seed(0)", "Python's"),
     "seed.numpy": ("numpy.random.seed(0)", "NumPy's"),
@@ -207,6 +209,7 @@ FindingGroup = list[Finding]
 
 class _ByStep:
     def __init__(self, judgement: Judgement) -> None:
+        self.trace = judgement.trace
         self.findings = judgement.findings
         self.target = judgement.target
         self.planned = judgement.planned
@@ -342,11 +345,15 @@ def _evaluate(plan: _ByStep) -> Iterator[Draft]:
 def _seed(plan: _ByStep) -> Iterator[Draft]:
     seeding, loading = plan.by_step[PlanStep.SEED], set(map(id, plan.by_step[PlanStep.LOADING]))
     asked = {name for finding in _closed_by_settings(plan) if id(finding) not in loading for name in finding.sets}
-    if seeds := {name: seed for name, seed in _SEEDS.items() if name in plan.planned and name in asked}:
+    drawn_at = {event.location: event.drawn_at for event in plan.trace.events if event.drawn_at}
+    of_seed = {name: line for name in SEEDED if (line := _drawn_for_a_seed(name, plan.trace))}
+    settled = list(filter(is_settled, seeding))
+    asked -= of_seed.keys()
+    if seeds := {name: seed for name, seed in SEEDED.items() if name in plan.planned and name in asked}:
         yield Draft(
             f"Seed {' and '.join(whose for _, whose in seeds.values())} generators",
             "at the top of the script, before the model is built and data is shuffled",
-            list(filter(is_settled, seeding)),
+            [finding for finding in settled if of_seed.keys().isdisjoint(finding.sets)],
             code="\n".join(line for line, _ in seeds.values()),
             sets={name: plan.planned[name] for name in seeds},
         )
@@ -359,7 +366,26 @@ def _seed(plan: _ByStep) -> Iterator[Draft]:
         whose = (first.name or about).replace("generator cpu", "torch's CPU generator")
         constant = f"Seed {whose} with a constant, not with another number in every run"
         title, where = (constant, line) if line else (f"Seed {about}", place_of(first))
-        yield Draft(title, where, group, first.remedy, first.code, needs=first.needs)
+        remedy, drawn, sets = first.remedy, drawn_at.get(line, line), {}
+        if drawn != line:
+            where = f"{drawn} draws the number, and {line} seeds with it"
+            remedy = f"write one at {drawn}, in place of the draw. {remedy.partition('. ')[2]}"
+            made = [name for name, seeding_line in of_seed.items() if drawn_at[seeding_line] == drawn]
+            group += [finding for finding in settled if not finding.sets.keys().isdisjoint(made)]
+            sets = {name: plan.planned[name] for name in made if name in plan.planned}
+        yield Draft(title, where, group, remedy, first.code, sets, first.needs)
+
+
+#: The generators whose draws one recording counts and does not place, by the seed that they lack.
+UNPLACED_DRAWS = {"seed.python": HintKind.PYTHON_DRAW, "seed.numpy": HintKind.NUMPY_DRAW}
+
+
+def _drawn_for_a_seed(seed: str, trace: Trace) -> str:
+    """The line that seeds this generator with a number that the program's one draw from it gave; empty if it is no
+    such generator."""
+    drawn = {hint.location for hint in trace.hints if hint.kind is UNPLACED_DRAWS.get(seed)}
+    seeds = (event for event in trace.events if f"seed.{event.name}" == seed and event.is_drawn)
+    return next((event.location for event in seeds if drawn == {event.drawn_at}), "")
 
 
 def _move_lines(plan: _ByStep) -> Iterator[Draft]:
@@ -458,8 +484,9 @@ def _find_out(plan: _ByStep) -> Iterator[Draft]:
         more = f" and {len(subjects) - _OPS_TO_ASK} more" if len(subjects) > _OPS_TO_ASK else ""
         remedies = {unknown.remedy for unknown in unknowns if unknown.remedy}
         remedy = remedies.pop() if len(remedies) == 1 else ""
-        where = f"{', '.join(subjects[:_OPS_TO_ASK])}{more}"
-        yield Draft(f"{how} ({reason or 'no reason given'})", where, unknowns, remedy)
+        if remedy and reason is UnknownReason.NO_EVIDENCE:  # one of the two, the rule's own first
+            how, remedy = f"{remedy.removesuffix('.')}, or {how[:1].lower()}{how[1:]}", ""
+        yield Draft(how, f"{', '.join(subjects[:_OPS_TO_ASK])}{more}", unknowns, remedy)
 
 
 def _is_certain(draft: Draft) -> bool:

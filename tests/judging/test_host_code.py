@@ -40,7 +40,7 @@ def test_what_a_loader_fetched_is_judged_for_the_cpu_and_the_report_says_so() ->
     report = judge(recorded, backend="cuda", settings="default")
     assert [one.location for one in report.findings if one.op] == ["train.py:3"]
     assert report.tally["deterministic"] == 3
-    said = "3 calls run on the host and were judged for cpu: 3 fetched by a DataLoader."
+    said = "3 calls run on the host and were judged for cpu: fetched by a DataLoader."
     assert said in report.banners
     assert "judged for cpu" in report.to_text(width=300)
 

@@ -91,23 +91,34 @@ def test_every_switch_is_for_rules_that_exist() -> None:
 @pytest.mark.parametrize(
     ("op", "facts", "settings", "hangs"),
     [
-        ("aten.embedding_dense_backward.default", {"shape.rows_repeat_long": False}, "default", True),
-        ("aten.embedding_dense_backward.default", {"shape.rows_repeat_long": False}, "deterministic", False),
-        ("aten.cumsum.default", {"shape.scan_is_whole": False, "dtype": "float32"}, "default", True),
-        ("aten.add.Tensor", {"shape.same_size": True}, "default", False),
+        ("aten.embedding_dense_backward.default", {"shape.rows_repeat_long": False}, "default", "many more indices"),
+        ("aten.embedding_dense_backward.default", {"shape.rows_repeat_long": False}, "deterministic", ""),
+        ("aten.cumsum.default", {"shape.scan_is_whole": False, "dtype": "float32"}, "default", "one scan over a whole"),
+        ("aten._ctc_loss_backward.default", {"shape.ctc_small": True}, "default", "repeated labels of one target"),
+        ("aten.histc.default", {"shape.numel_gt_16777216": False, "dtype": "float32"}, "default", "bins of floating"),
+        ("aten.add.Tensor", {"shape.same_size": True}, "default", ""),
     ],
 )
-def test_what_is_safe_by_its_sizes_alone_is_so_at_this_size_only(
-    op: str, facts: dict[str, bool | str], settings: str, hangs: bool
+def test_what_is_safe_by_its_sizes_alone_is_so_at_this_size_only_for_a_reason(
+    op: str, facts: dict[str, bool | str], settings: str, hangs: str
 ) -> None:
     made = judge(trace(call(op, facts={"device": "cuda", **facts}, count=3)), backend="cuda", settings=settings)
     assert made.tally.as_is == {"deterministic": 3}
-    assert made.judgement.at_this_size == ({f"{op.removesuffix('.default')} at train.py:10": 3} if hangs else {})
-    assert ("at this size only: 3 calls of" in headline(made)[1]) is hangs
+    found = [(bound.op, bound.calls) for bound in made.judgement.at_this_size]
+    assert found == [(op.removesuffix(".default"), {"train.py:10": 3})] * bool(hangs)
+    says = f"at this size only, 3 calls of {op.removesuffix('.default')} (train.py:10) repeat: {hangs}"
+    assert (says in headline(made)[1]) is bool(hangs)
+
+
+@pytest.mark.parametrize(("also", "says"), [("aten.index_add_.default", "settles that too"), ("", "record it too")])
+def test_a_larger_size_asks_for_a_recording_where_the_plan_does_not_settle_it(also: str, says: str) -> None:
+    facts = {"device": "cuda", "dtype": "float32", "shape.rows_repeat_long": False}
+    calls = [call(op, facts=facts) for op in ("aten.embedding_dense_backward.default", also) if op]
+    assert headline(judge(trace(*calls), backend="cuda", settings="default"))[1].endswith(says)
 
 
 def test_a_call_that_varies_at_its_size_is_a_finding_and_no_caveat() -> None:
     facts = {"device": "cuda", "shape.rows_repeat_long": True}
     made = judge(trace(call("aten.embedding_dense_backward.default", facts=facts)), backend="cuda", settings="default")
     assert made.tally["nondeterministic"] == 1
-    assert made.judgement.at_this_size == {}
+    assert made.judgement.at_this_size == ()

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.build import finding, judgement, process_finding, target
+from tests.support.build import event, finding, judgement, process_finding, target
 from tracer.findings import Finding, Need, PlannedChange
-from tracer.names import About, Cause, HintKind, Prerequisite, SeedOrigin, UnknownReason, Verdict
+from tracer.names import About, Cause, EventKind, HintKind, Prerequisite, SeedOrigin, UnknownReason, Verdict
 from tracer.plan import PlanStep, importing_once, make_plan, step_of
 from tracer.report.sections.plan import step_of_plan
+from tracer.report.words import sites_of
 from tracer.trace.records import CodeHint
 
 ANYTHING = st.builds(
@@ -285,17 +286,58 @@ DRAWS = (
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("generator python", "The code draws at main.py:134 `random.choice`."),
-        ("generator numpy", "The code draws at noise.py:7 `np.random.normal`."),
-        ("generator cpu", ""),
+        ("generator python", "Python's global generator, which nobody seeded, is drawn from at main.py:134 `random.c"),
+        ("generator numpy", "NumPy's global generator, which nobody seeded, is drawn from at noise.py:7 `np.random.n"),
+        ("generator cpu", "Drawn."),
     ],
 )
 def test_a_generator_that_nobody_seeded_names_where_the_code_draws_from_it(name: str, said: str) -> None:
     what = {"about": About.GENERATOR, "name": name, "ops": {}, "sets": {}, "cause": Cause.RNG}
     unseeded = process_finding(subject=f"{name}, never seeded", why="Drawn.", **what)
     (change,) = make_plan(judgement(unseeded))
-    assert step_of_plan(change, [unseeded], hints=DRAWS).why == f"Drawn. {said}".rstrip()
+    assert step_of_plan(change, [unseeded], hints=DRAWS).why.startswith(said)
     assert change.calls == 0
+
+
+SEED_LINES = {"cpu": "main.py:49", "python": "main.py:48"}
+
+
+@pytest.mark.parametrize(
+    ("drawn_at", "draws", "seeds", "whole"),
+    [
+        ("main.py:46", ["main.py:46"], ("cpu", "python"), [2]),
+        ("main.py:46", ["main.py:46", "data.py:3"], ("cpu", "python"), [1, 1]),
+        ("main.py:46", ["main.py:46"], ("cpu",), [1, 1]),  # nothing seeds what else is drawn from Python's generator
+        ("", ["main.py:46"], ("cpu", "python"), [1, 1]),
+    ],
+)
+def test_a_seed_that_is_drawn_is_given_where_it_is_drawn(
+    drawn_at: str, draws: list[str], seeds: tuple[str, ...], whole: list[int]
+) -> None:
+    what = {"about": About.GENERATOR, "ops": {}, "cause": Cause.RNG, "remedy": "`seed(0)`. Or log it."}
+    torchs = process_finding(
+        name="generator cpu", location="main.py:49", sets={}, facts={"seed.number": "drawn"}, **what
+    )
+    pythons = process_finding(name="generator python", sets={"seed.python": True}, planned=GOOD, **what)
+    number = {"kind": EventKind.SEED, "is_drawn": True, "drawn_at": drawn_at}
+    events = tuple(event(name=name, location=SEED_LINES[name], **number) for name in seeds)
+    hints = tuple(CodeHint(kind=HintKind.PYTHON_DRAW, location=place, name="random.randint") for place in draws)
+    plan = make_plan(judgement(torchs, pythons, events=events, hints=hints))
+    assert [change.closes for change in plan] == whole
+    (given,) = [change for change in plan if "with a constant" in change.title]
+    both = f"{drawn_at} draws the number, and main.py:49 seeds with it"
+    assert given.where == (both if drawn_at else "main.py:49")
+    assert ("write one at main.py:46" in given.remedy) is bool(drawn_at)
+
+
+def test_one_line_of_the_users_counts_once_however_many_of_a_library_it_leads_to() -> None:
+    inside = [finding(location=f"lib/net.py:{line}", called_from="train.py:60") for line in (1, 2, 3)]
+    (mode,) = make_plan(judgement(*inside))
+    (line,) = step_of_plan(mode, inside).lines
+    assert (line.place, line.what) == ("train.py:60", "aten.index_add_, 3 calls")
+    assert sites_of(inside) == 1
+    (one,) = step_of_plan(mode, inside[:1]).lines
+    assert one.what == "aten.index_add_, 1 call (in lib/net.py:1)"
 
 
 def test_each_op_of_a_change_has_its_reason_and_data_are_named_before_what_fills_parameters() -> None:

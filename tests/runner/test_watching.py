@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -171,6 +173,8 @@ PYTHON, NUMPY = HintKind.PYTHON_DRAW, HintKind.NUMPY_DRAW
             "import numpy as np\nb = a(np.random.normal(0, 1))\nnp.random.rand()",
             [(NUMPY, 2, "np.random.normal"), (NUMPY, 3, "np.random.rand")],
         ),
+        ("from random import *\nshuffle(rows)\nprint(len(rows))", [(PYTHON, 2, "shuffle")]),
+        ("from os.path import *\nexists('d')", []),
         ("import numpy.random\nnumpy.random.permutation(9)", [(NUMPY, 2, "numpy.random.permutation")]),
         ("from numpy import random\nrandom.shuffle(rows)\nrandom.set_state(s)", [(NUMPY, 2, "random.shuffle")]),
         ("import random\nown = random.Random(1)\nown.random()\nrandom.setstate(s)", []),
@@ -228,7 +232,10 @@ def test_a_script_and_what_it_imports_are_read_and_a_report_tells_it_once(tmp_pa
     assert "os.listdir" not in tracer_process("report", "trace.json", "--no-hints", cwd=tmp_path).out
 
 
-def test_a_file_that_is_named_in_two_ways_is_read_once(tmp_path: Path) -> None:
+def test_a_file_that_is_named_in_two_ways_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text("hash(1)", encoding="utf-8")
+    again = ModuleType("imported_again")
+    again.__file__ = str(tmp_path / ".." / tmp_path.name / "train.py")
+    monkeypatch.setitem(sys.modules, "imported_again", again)
     named = trace(call(location="train.py:1"), call(location=f"../{tmp_path.name}/train.py:1"))
     assert [hint.location for hint in hints_of(named, str(tmp_path))] == ["train.py:1"]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tracer.errors import TargetError
 from tracer.facts.every_fact import FACTS
-from tracer.findings import Finding, Judgement, Target
+from tracer.findings import Finding, Judgement, SizeBound, Target
 from tracer.judging.bound_rows import trace_under
 from tracer.judging.call_findings import (
     JudgedCall,
@@ -162,18 +162,22 @@ def judge_calls(
     return judgement, tuple(judged)
 
 
-def at_this_size(judged: Iterable[JudgedCall], rule_on: Callable[[CallGroup], Ruling]) -> dict[str, int]:
-    """Calls that are deterministic, by op and line, and would not be known to be without what is known of their
-    sizes."""
-    counts = Counter[str]()
+def at_this_size(judged: Iterable[JudgedCall], rule_on: Callable[[CallGroup], Ruling]) -> tuple[SizeBound, ...]:
+    """Calls that are deterministic, and would not be known to be without what is known of their sizes."""
+    places: dict[tuple[str, str, bool], Counter[str]] = {}
     for group, ruling in judged:
-        if ruling.is_safe and not _HANG_ON_SIZES.isdisjoint(group.facts):
+        if ruling.verdict in SAFE and not _HANG_ON_SIZES.isdisjoint(group.facts):
             facts = {name: value for name, value in group.facts.items() if name not in _HANG_ON_SIZES}
-            if not rule_on(replace(group, facts=facts)).is_safe:
-                place = group.called_from or group.location
+            without = rule_on(replace(group, facts=facts))
+            if without.verdict not in SAFE:
                 op = spoken(group.op, ruling.runs_as).removesuffix(".default")
-                counts[f"{op} at {place}" if place else op] += group.count
-    return dict(counts.most_common())
+                key = op, without.why, without.deterministic_mode in SAFE
+                places.setdefault(key, Counter())[group.called_from or group.location] += group.count
+    bounds = [
+        SizeBound(op=op, why=why, is_settled_by_mode=is_settled, calls=dict(at.most_common()))
+        for (op, why, is_settled), at in places.items()
+    ]
+    return tuple(sorted(bounds, key=lambda bound: -sum(bound.calls.values())))
 
 
 def _with(
@@ -290,10 +294,13 @@ def banners_of(
     for spot in trace.blind_spots:
         counts[spot.kind] += spot.count
     yield from (f"{kind.banner}: {counts[kind]}." for kind in BlindSpotKind if kind.banner and counts[kind])
-    if (names := ", ".join(trace.differing_settings)) and target.settings is Settings.RECORDED:
+    names = ", ".join(name for name in trace.differing_settings if name not in _SEED_FIELDS)
+    if names and target.settings is Settings.RECORDED:
         yield f"The merged recordings differ in {names}; the first recording's settings were judged."
 
 
+#: Each process has its own, by right.
+_SEED_FIELDS = ("torch_seed", "cuda_seed")
 #: Parts of the names of ops that draw for dropout alone.
 _DROPS = ("dropout", "attention", "_rnn")
 _EVALUATE = "Call `model.eval()` if this is inference: no seed makes two calls in one run agree."
@@ -516,18 +523,18 @@ def host_banners(calls: Iterable[CallGroup], set_up: Iterable[CallGroup]) -> Ite
         if group.host is not None:
             by_reason[group.host] += group.count
     if by_reason:
-        reasons = ", ".join(f"{count:,} {host.says}" for host, count in sorted(by_reason.items()))
+        reasons = [f"{count:,} {host.says}" for host, count in sorted(by_reason.items())]
         every = by_reason.total()
         said = "1 call runs on the host and was" if every == 1 else f"{every:,} calls run on the host and were"
-        yield f"{said} judged for cpu: {reasons}."
+        yield f"{said} judged for cpu: {', '.join(reasons) if len(reasons) > 1 else next(iter(by_reason)).says}."
     places = dict.fromkeys(group.called_from or group.location or "an unknown line" for group in set_up)
     if places:
         named = ", ".join(list(places)[:_MOST_PLACES])
         more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""
         yield (
             f"Calls at {named}{more} touched no module and no gradient, and would not vary on a CPU. If they run there"
-            " whatever the device (transforms, a scheduler, graph set-up), say so: `--host GLOB`, or `# tracer: host`"
-            " on the line."
+            " whatever the device (transforms, a scheduler, graph set-up), write `# tracer: host` on each line, or"
+            f" judge with `--host {next(iter(places))}`: then they are no findings."
         )
 
 

@@ -65,6 +65,7 @@ class EventEntry(msgspec.Struct, eq=False):
     count: int = 0
     seed: str = ""
     is_drawn: bool = False
+    drawn_at: str = ""
 
     def event(self) -> Event:
         kind, name, before, _, _, phase, while_recording = self.key

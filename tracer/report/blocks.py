@@ -184,10 +184,16 @@ class Step(msgspec.Struct, frozen=True):
     where: str
     needs: tuple[str, ...]
     worth: str
-    why: str = ""
+    whys: tuple[str, ...] = ()
+    """A reason for each op, the worst first."""
     lines: tuple[StepLine, ...] = ()
     """The lines with the most calls."""
     more_lines: int = 0
+
+    @property
+    def why(self) -> str:
+        """All reasons."""
+        return " ".join(self.whys)
 
     @property
     def advice(self) -> str:
@@ -290,6 +296,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     target: tuple[tuple[str, str], ...]
     """The same as names and values."""
     tally: TallyBlock
+    conditions: str = ""
+    """What calls hang on that are conditional: ``if values tie``."""
     in_mode: tuple[Figure, ...]
     """The effect of deterministic mode on calls."""
     findings: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from tracer.names import (
     SEVERITY,
     About,
     Backend,
+    Cause,
     Phase,
     Settings,
     Training,
@@ -48,6 +50,17 @@ VERDICTS: Mapping[Verdict, VerdictWords] = {
 }
 
 
+#: What a conditional finding hangs on, by its cause.
+CONDITIONS = {
+    Cause.WRITE_RACE: "if two writes meet at one index",
+    Cause.ATOMIC_ACCUMULATION: "if additions meet at one index",
+    Cause.TIE_ORDER: "if values tie",
+    Cause.ALGORITHM_SELECTION: "if the library picks an algorithm that varies",
+    Cause.WORKSPACE: "if streams share a workspace of cuBLAS",
+    Cause.REDUCTION_ORDER: "if network switches do the sum",
+    Cause.UNINITIALIZED_MEMORY: "if memory is read before it is written",
+}
+
 #: What every report speaks of, and what it does not.
 GUARANTEE = "Run-to-run only: the same machine, versions and settings; nothing is said of two machines."
 
@@ -74,6 +87,14 @@ def size(count: int) -> str:
 def joined(parts: Sequence[str]) -> str:
     """``parts`` as a sentence lists them: ``a, b and c``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a reason, which stands for the whole where there is little room."""
+    return _SENTENCE.split(text, 1)[0]
+
+
+_SENTENCE = re.compile(r"(?<=[.])\s+")
 
 
 def some(parts: Sequence[str], limit: int | None, join: str = ", ") -> str:
@@ -117,6 +138,12 @@ def is_call(finding: Finding) -> bool:
     return finding.about is About.CALL
 
 
+def conditions_of(findings: Iterable[Finding]) -> str:
+    """What the conditional ones of ``findings`` hang on; empty where that cannot be said in few words."""
+    causes = {finding.cause for finding in findings if finding.verdict is Verdict.CONDITIONAL}
+    return " or ".join(says for cause, says in CONDITIONS.items() if cause in causes) if causes <= {*CONDITIONS} else ""
+
+
 def calls_behind(findings: Iterable[Finding]) -> int:
     """Recorded calls behind ``findings``; what is counted of the process is none."""
     return sum(finding.count for finding in findings if is_call(finding))
@@ -124,7 +151,7 @@ def calls_behind(findings: Iterable[Finding]) -> int:
 
 def sites_of(findings: Iterable[Finding]) -> int:
     """Distinct places of those of ``findings`` that speak of calls."""
-    return len({place_of(finding) for finding in findings if is_call(finding)})
+    return len({finding.called_from or place_of(finding) for finding in findings if is_call(finding)})
 
 
 def subject_of(finding: Finding) -> str:

@@ -46,7 +46,8 @@ def hints_of(trace: Trace, folder: str) -> tuple[CodeHint, ...]:
     files = dict.fromkeys(os.path.normpath(root / place.rpartition(":")[0]) for place in named if place)
     # Of its dictionary: asking a module that loads late for an attribute would run it.
     modules = (vars(module) for module in list(sys.modules.values()) if isinstance(module, ModuleType))
-    files |= dict.fromkeys(file for module in modules if isinstance(file := module.get("__file__"), str))
+    loaded = (file for module in modules if isinstance(file := module.get("__file__"), str))
+    files |= dict.fromkeys(os.path.normpath(file) if ".." in file else file for file in loaded)
     hints: list[CodeHint] = []
     below = os.path.join(root, "")  # of torch's thousand modules no path is made
     own = (Path(file) for file in files if file.startswith(below) and file.endswith(".py"))
@@ -70,7 +71,10 @@ def _draws(tree: ast.AST) -> Iterator[tuple[HintKind, int, str]]:
             names |= {each.asname: each.name for each in part.names if each.asname}
             names |= {top: top for each in part.names if (top := each.name.partition(".")[0]) and not each.asname}
         elif isinstance(part, ast.ImportFrom) and not part.level:
+            is_all = part.names[0].name == "*"
+            public = getattr(sys.modules.get(str(part.module)), "__all__", ()) if is_all else ()
             names |= {each.asname or each.name: f"{part.module}.{each.name}" for each in part.names}
+            names |= {name: f"{part.module}.{name}" for name in public}
     for part in parts:
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Name | ast.Attribute):
             spelt = ast.unparse(part.func)

@@ -57,7 +57,7 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Join]] = {
         "data": _summed,
     },
     records.Event: {
-        **dict.fromkeys(("value", "seed", "function", "first", "last"), _first),
+        **dict.fromkeys(("value", "seed", "drawn_at", "function", "first", "last"), _first),
         **dict.fromkeys(("is_drawn", "values_differ"), _any_holds),
         "count": operator.add,
     },

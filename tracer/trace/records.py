@@ -305,6 +305,8 @@ class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """The number that a generator was seeded with the first time; empty where it was none, or not seen."""
     is_drawn: bool = False
     """For a seed: whether the line takes it from what differs in every process: a clock, an unseeded generator."""
+    drawn_at: str = ""
+    """The line that took it from there, where one is known."""
     _: ClassVar[Place]
     phase: names.Phase = names.Phase.OTHER
     """The phase of its first time."""

@@ -623,6 +623,25 @@ def test_a_seed_that_was_drawn_from_an_unseeded_generator_is_none(step: Callable
     assert origin_of_torchs(step) is SeedOrigin.MACHINE
 
 
+def after_python_has_it() -> None:
+    random.seed()
+    number = random.randrange(2**31)
+    random.seed(number)
+    torch.manual_seed(number)
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [(before_it_is_passed_on, 2), (by_a_function_before_it_is_seeded, 1), (from_python, 2), (after_python_has_it, 2)],
+)
+def test_an_event_names_the_line_that_drew_its_seed(step: Callable[[], None], line: int) -> None:
+    drawn = record(step).trace.events[-1]
+    code = (drawn_number if step is by_a_function_before_it_is_seeded else step).__code__
+    assert drawn.is_drawn
+    number = int(drawn.drawn_at.rpartition(":")[2]) - code.co_firstlineno
+    assert (Path(drawn.drawn_at.rpartition(":")[0]).name, number) == (Path(__file__).name, line)
+
+
 def from_seeded_python() -> None:
     random.seed(0)
     torch.manual_seed(random.randint(0, 9999))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tracer.recording.origin import Sites
 from tracer.recording.randomness import seed_calls
 from tracer.recording.randomness.seed_calls import takes_another_number
 from tracer.tables import sources
@@ -250,6 +251,19 @@ def test_a_draw_that_is_kept_is_a_seed_where_its_generator_was_seeded(
     assert not found_in(way, "random.randint(1, 999)", monkeypatch)
     unseeded.add("python")
     assert found_in(way, "random.randint(1, 999)", monkeypatch)
+
+
+@pytest.mark.parametrize(("way", "line"), [("attribute", 4), ("option", 6), ("option that was not given", 8)])
+def test_the_line_that_drew_the_number_is_named(
+    unseeded: set[str], way: str, line: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unseeded.add("python")
+    found: list[Any] = []
+    monkeypatch.setattr(seed_calls, "takes_another_number", lambda *asked: found.append(seed_calls.drawn_at(*asked)))
+    monkeypatch.setitem(globals(), "takes_another_number", seed_calls.takes_another_number)
+    found_in(way, "random.randint(1, 999)", monkeypatch)
+    code, instruction = found[0]
+    assert (code.co_filename, Sites().resolve(code, instruction).line) == ("script.py", line)
 
 
 def test_an_option_that_is_given_has_not_its_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.report.samples import full_report
@@ -13,7 +14,7 @@ from tests.support.build import call, finding, report, trace
 from tests.support.command import process
 from tracer import judge
 from tracer.findings import Finding
-from tracer.names import Detail
+from tracer.names import Detail, Prerequisite, Verdict
 from tracer.plain import breaks
 from tracer.report import Report
 from tracer.report.render.terminal import SHOWN, to_text
@@ -113,6 +114,7 @@ def test_no_color_is_honoured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 EVIDENCE = "That is no proof"
+GOOD = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
 
 
 def screen(made: Report, detail: Detail = Detail.USUAL) -> list[str]:
@@ -152,9 +154,80 @@ def test_a_plan_that_is_too_long_lists_fewer_changes_and_counts_the_others(count
 def test_equal_advice_at_several_lines_stands_once_with_its_lines() -> None:
     lines = " ".join(" ".join(screen(many(1))).split())
     assert lines.count("Write it in another way") == 1
-    assert "(changes 1 to 3)" in lines
     assert "3 places, first source/models/blocks/part_0.py:1" in lines
     assert "part_0.py:2 aten.op_0, 1 call;" in lines
+
+
+def test_changes_are_numbered_as_they_are_listed_and_name_what_they_need_by_that_number() -> None:
+    stays = {"deterministic_mode": "nondeterministic", "needs": (Prerequisite.DETERMINISTIC_MODE,), "remedy": "Do."}
+    alike = [
+        finding(f"cuda-{op}", op=f"aten.{op}.default", location=f"net.py:{line}", **fields)
+        for line in (1, 2, 3)
+        for op, fields in (("put_", {"deterministic_mode": "raises"}), ("mm", stays))
+    ]
+    text = " ".join(" ".join(screen(report(*alike, finding()))).split())
+    assert "1. Replace aten.put_, which raises under deterministic mode" in text
+    assert "2. Turn deterministic mode on" in text
+    assert "Make change 1 first: what it replaces raises" in text
+    assert "3. Change aten.mm, which deterministic mode alone does not fix" in text
+    assert "3 places, first net.py:1. Needs deterministic mode too: make change 2 with it" in text
+
+
+@pytest.mark.parametrize("count", [4, 5, 6])
+def test_a_reason_stays_where_lines_give_way(count: int) -> None:
+    found = [
+        finding(
+            f"cuda-rule-{n}", op=f"aten.op_{n}.default", location=f"part_{n}.py:{line}", remedy="Do.", why=f"So {n}."
+        )
+        for n in range(count)
+        for line in range(1, 6)
+    ]
+    changes = [msgspec.structs.replace(one, deterministic_mode=Verdict.NONDETERMINISTIC, planned=None) for one in found]
+    text = "\n".join(screen(report(*changes)))
+    assert text.count("\n") < 40
+    assert [text.count(f"Why: So {n}.") for n in range(count)] == [1] * count
+    assert all(f"Lines: part_{n}.py:1" in text for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("causes", "says"),
+    [
+        (["tie-order"], "(if values tie)"),
+        (["write-race", "tie-order"], "(if two writes meet at one index or if values tie)"),
+        (["tie-order", "opaque"], ""),
+    ],
+)
+def test_conditional_calls_are_counted_with_what_they_hang_on(causes: list[str], says: str) -> None:
+    found = [finding(f"cuda-{cause}", verdict="conditional", cause=cause) for cause in causes]
+    text = " ".join(" ".join(screen(report(*found))).split())
+    assert f"{len(causes)} conditional{says and f' {says}'}, 100 deterministic" in text
+
+
+REFUSED = {"verdict": "deterministic", "deterministic_mode": "raises", "op": "aten._ctc_loss_backward.default"}
+DRAWN = {
+    "verdict": "nondeterministic",
+    "deterministic_mode": "nondeterministic",
+    "cause": "rng",
+    "sets": {"seed.torch": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        ([finding()], False),
+        ([finding("cuda-rng", **DRAWN, planned=GOOD)], False),
+        ([finding(), finding("cuda-ctc", **REFUSED, location="train.py:26")], False),
+        ([finding("cuda-rng", **DRAWN, planned=GOOD), finding("cuda-ctc", **REFUSED, location="train.py:26")], True),
+    ],
+    ids=["in the plan", "no help", "in the plan, with what it refuses", "refuses and nobody asks"],
+)
+def test_deterministic_mode_is_spoken_of_where_it_helps_or_raises(found: list[Finding], says: bool) -> None:
+    text = " ".join(" ".join(screen(report(*found))).split())
+    stops = "would stop the step with an error at train.py:26 (aten._ctc_loss_backward)"
+    assert (stops in text) is says
+    assert "nothing known" not in text
+    assert "only if you turn deterministic mode on" not in text
 
 
 def test_seeds_of_what_certainly_differs_come_first() -> None:

@@ -84,10 +84,10 @@ def test_two_edits_of_one_line_are_two_edits_and_one_place() -> None:
             [finding(verdict="deterministic", deterministic_mode="raises")],
             f"No risk found in 101 calls; 1 call would raise in deterministic mode{NOT_JUDGED}",
         ),
-        ([finding(verdict="conditional")], "Two runs can differ for some data"),
+        ([finding(verdict="conditional")], "Two runs can differ if additions meet at one index"),
         (
             [finding(verdict="conditional", cause="reduction-order")],
-            "Two runs can differ under some conditions",
+            "Two runs can differ if network switches do the sum",
         ),
         ([finding()], "Two runs of this step can differ"),
         ([finding(verdict="raises", deterministic_mode="raises")], "The step would stop with an error"),
@@ -279,7 +279,7 @@ def test_where_no_risk_was_found_the_headline_names_what_was_not_seen() -> None:
     made = report(blind_spots=spots, watched_from_start=False)
     assert headline(made)[1] == (
         "No risk found in 100 calls; not seen: what ran before recording, other threads, compiled code; "
-        "not judged: files and clocks that Python reads; `tracer repeat` judges that"
+        "not judged: files and clocks that Python reads; `tracer repeat` judges both"
     )
     assert headline(report(watched_from_start=True))[1] == f"No risk found in 100 calls{NOT_JUDGED}"
     assert headline(report(finding(), blind_spots=spots))[1] == "Two runs of this step can differ"
@@ -297,7 +297,17 @@ def test_reads_of_memory_that_could_not_be_followed_are_in_the_headline() -> Non
     add = call("aten.add.Tensor", facts={"device": "cpu"}, phase=Phase.OPTIMIZER)
     given = Allocation(op="aten.empty.memory_format", count=3, bytes=12, unfollowed=2)
     line = headline(judge(trace(add, watched_from_start=True, allocations=(given,))))[1]
-    assert "reads of the memory of 2 calls, which could not be followed, files and clocks that Python reads" in line
+    assert "whether memory that 2 calls left unwritten is read before it is written, files and clocks" in line
+
+
+@pytest.mark.parametrize("found", [[], [finding()]])
+def test_parameters_that_processes_share_lead_with_the_lines_that_share_and_write_them(found: list[Finding]) -> None:
+    spot = BlindSpot(kind=BlindSpotKind.SHARED_MEMORY, detail="d", location="main.py:89")
+    steps = call("aten.add_.Tensor", phase=Phase.OPTIMIZER, location="train.py:33")
+    first, *_ = head_of(report(*found, blind_spots=(spot,), calls=(steps,))).caveats
+    assert first.startswith("parameters lie in memory that processes share (main.py:89): if several of them write")
+    assert "(optimizer steps at train.py:33)" in first
+    assert not [line for line in head_of(report(*found)).caveats if "share" in line]
 
 
 def test_what_the_mode_would_do_counts_calls_and_places() -> None:

@@ -135,5 +135,5 @@ def test_a_region_that_was_not_seen_stands_in_the_headline_although_nothing_else
     made = judge(build.trace(call, regions=(unseen,), watched_from_start=True))
     assert headline(made)[1] == (
         "No risk found in 1 call; not seen: compiled code; not judged: files and clocks that Python reads; `tracer"
-        " repeat` judges that"
+        " repeat` judges both"
     )

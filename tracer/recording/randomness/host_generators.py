@@ -204,8 +204,10 @@ class GeneratorWatch:
         logs = {id(log): log for log in self._logs}.values()
         noted = (log.note(EventKind.SEED, name, frame=frame, value=str(origin), seed=seed) for log in logs)
         for event in noted:
-            if event is not None:
-                event.is_drawn |= is_drawn
+            if event is not None and is_drawn:
+                event.is_drawn = True
+                drawn_at = None if event.drawn_at else seed_calls.drawn_at(frame, seed)
+                event.drawn_at = event.drawn_at if drawn_at is None else spell(self._sites.resolve(*drawn_at))
 
 
 class HostGenerator(msgspec.Struct, eq=False):

@@ -82,14 +82,21 @@ def is_replaced(name: str, frame: FrameType | None, *, drew_unseeded: bool) -> N
 
 def takes_another_number(frame: FrameType | None, number: object = None) -> bool:
     """Return whether the call that ``frame`` is making takes a number, ``number``, that differs in every process."""
+    return drawn_at(frame, number) is not None
+
+
+def drawn_at(frame: FrameType | None, number: object = None) -> tuple[CodeType, int] | None:
+    """The instruction from which the call that ``frame`` is making has such a number; ``None`` where it has none."""
     if frame is None:
-        return False
-    if issubclass(type(number), Real) and _is_of_this_process(number, frame):
-        return True
+        return None
     try:
-        return any(map(_differs, islice(_named_in_call(frame, True, 0), _MOST_NAMES)))
+        named = islice(_named_in_call(frame, True, 0), _MOST_NAMES)
+        found = next((each.read_at for each in named if _differs(each)), None)
     except (AttributeError, IndexError, TypeError, ValueError):  # code that was made at run time
-        return False
+        found = None
+    if found is None and issubclass(type(number), Real) and _is_of_this_process(number, frame):
+        return frame.f_code, frame.f_lasti
+    return found
 
 
 def _is_of_this_process(number: Any, frame: FrameType | None) -> bool:
@@ -140,6 +147,7 @@ class _Named(NamedTuple):
     name: str
     is_certain: bool
     at: _Places
+    read_at: tuple[CodeType, int]
 
 
 def _differs(named: _Named) -> bool:
@@ -176,16 +184,17 @@ def _named(
 ) -> Iterator[_Named]:
     """``called``: how many of the names that come first are those of what is called."""
     is_certain = certain and not any("JUMP" in each.name for each in inside)
+    read_at = frame.f_code, inside[-1].offset if inside else 0
     if any(_placed(frame.f_code, each.offset) in UNSEEDED_AT for each in inside):
-        yield _Named(OWN, is_certain, at)
+        yield _Named(OWN, is_certain, at, read_at)
     if _hashes_text(inside):
-        yield _Named(_TEXT_HASH, is_certain, at)
+        yield _Named(_TEXT_HASH, is_certain, at, read_at)
     for index, path in enumerate(_paths(inside)):
         if len(path) > 1 and called <= index and depth < _DEPTH and _led_to(path, frame)[1] is None:
             yield from _kept_as(path[-1], frame, is_certain, depth + 1, at)
         if len(path) > 1 and path[-1] in _SEEDING:
             continue  # the call itself: `rng.seed(0)` draws nothing from `rng`
-        yield from (_Named(name, is_certain, at) for name in _names_of(path, frame))
+        yield from (_Named(name, is_certain, at, read_at) for name in _names_of(path, frame))
         if depth < _DEPTH and index >= called:
             yield from _returned_by(path, frame, is_certain, depth + 1, at)
         is_whole = len(path) == 1

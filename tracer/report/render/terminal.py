@@ -20,7 +20,7 @@ from rich.style import Style
 from rich.table import Table as Grid
 from rich.text import Text
 
-from tracer.names import Detail
+from tracer.names import Detail, Verdict
 from tracer.plain import LaidOut, breaks, is_terminal, one_line, visible
 from tracer.report import Report
 from tracer.report import blocks as said
@@ -35,6 +35,8 @@ _LONGEST, _LONGEST_NAME, _ALL = 480, 240, 2_000
 _ROWS, _CHANGES = 12, 6
 #: Lines of one screen; where the plan needs more, fewer of its changes are listed, and the others counted.
 _SCREEN = 40
+#: Of so many lines and reasons of a change, all but one give way before a change does.
+_LINES = 3
 #: Rows of findings on one screen, where the plan names their lines.
 SHOWN = 0
 _FILE_WIDTH = 100
@@ -154,18 +156,16 @@ def to_text(
         return _laid_out(report, Reader(detail=detail, rows=_ALL), width, color)
     for changes in range(_CHANGES, 0, -1):
         reader = Reader(detail=detail, rows=_ROWS, changes=changes, findings=limit)
-        for is_tight in (False, True):
-            text = _laid_out(report, reader, width, color, is_tight=is_tight)
+        for tightness in range(_LINES):
+            text = _laid_out(report, reader, width, color, tightness=tightness)
             if not reader.is_one_screen or text.count("\n") <= _SCREEN:
                 return text
     return text
 
 
-def _laid_out(
-    report: Report, reader: Reader, width: int | None, color: bool | None, *, is_tight: bool = False
-) -> LaidOut:
+def _laid_out(report: Report, reader: Reader, width: int | None, color: bool | None, *, tightness: int = 0) -> LaidOut:
     def parts(columns: int) -> Iterator[RenderableType]:
-        drawing = Drawing(columns, unfolds=reader.is_whole, is_tight=is_tight)
+        drawing = Drawing(columns, unfolds=reader.is_whole, tightness=tightness)
         yield from drawing.head(head_of(report), is_brief=reader.detail is Detail.BRIEF)
         if reader.detail is Detail.BRIEF:
             return
@@ -188,9 +188,10 @@ def drawn(blocks: Iterable[Block], *, unfolds: bool = False) -> Callable[[int], 
 class Drawing:
     """Draws blocks, one kind after the other, in ``width`` columns."""
 
-    def __init__(self, width: int, *, unfolds: bool = False, is_tight: bool = False) -> None:
-        """``is_tight``: of a plan's reasons the first alone, and no more than the names of what else was recorded."""
-        self.width, self.unfolds, self.is_tight = width, unfolds, is_tight
+    def __init__(self, width: int, *, unfolds: bool = False, tightness: int = 0) -> None:
+        """``tightness``: of each change so many lines and reasons fewer, though one of each; and no more than the names
+        of what else was recorded."""
+        self.width, self.unfolds, self.tightness = width, unfolds, tightness
         self.longest, self.longest_name = (_ALL, _ALL) if unfolds else (_LONGEST, _LONGEST_NAME)
 
     # --- a report ---
@@ -205,14 +206,17 @@ class Drawing:
             yield Prose(f"{one_line(head.judged, self.longest)} {head.guarantee}", style="dim")
             for banner in head.banners:
                 yield Prose(f"Note: {one_line(banner, self.longest)}", style="bold")
-        calls = ", ".join(f"{count:,} {VERDICTS[verdict].label}" for verdict, count in head.tally.counts)
+        counts = {verdict: f"{count:,} {VERDICTS[verdict].label}" for verdict, count in head.tally.counts}
+        if head.conditions and Verdict.CONDITIONAL in counts:
+            counts[Verdict.CONDITIONAL] += f" ({head.conditions})"
+        calls = ", ".join(counts.values())
         findings = plural(head.findings, "finding")
         yield Prose(f"{findings}; {plural(head.tally.total, 'call')}{f': {calls}' if calls else ''}")
 
     def gists(self, sections: Sequence[Section]) -> Iterator[RenderableType]:
         """Sections a few words each, or where lines are few by their names; and where there is more."""
         items = tuple((said.Strong(f"{section.title}: "), section.gist) for section in sections)
-        if items and self.is_tight:
+        if items and self.tightness:
             yield Prose(f"Recorded too, in --verbose: {', '.join(section.title.lower() for section in sections)}.")
         elif items:
             yield Prose("What else was recorded", style="bold underline")
@@ -308,11 +312,13 @@ class Drawing:
             below = "; ".join(filter(None, (place, step.worth if self.unfolds or not step.lines else "")))
             yield indented(". ".join(filter(None, (below, *step.needs))), left + 3, style="dim")
             if step.lines:
-                places = "; ".join(f"{one_line(line.place, 80)} {line.what}" for line in step.lines)
-                more = f"; {plural(step.more_lines, 'more line')}" if step.more_lines else ""
+                shown = step.lines[: max(len(step.lines) - self.tightness, 1)]
+                left_out = len(step.lines) - len(shown) + step.more_lines
+                places = "; ".join(f"{one_line(line.place, 80)} {line.what}" for line in shown)
+                more = f"; {plural(left_out, 'more line')}" if left_out else ""
                 yield indented(f"Lines: {places}{more}", left + 3)
-            if step.why and not (self.is_tight and step is not block.steps[0]):
-                yield indented(f"Why: {one_line(step.why, self.longest)}", left + 3)
+            if whys := step.whys[: max(len(step.whys) - self.tightness, 1)]:
+                yield indented(f"Why: {one_line(' '.join(whys), self.longest)}", left + 3)
         if block.left_out:
             yield indented(f"{plural(block.left_out, 'more change')}: --verbose.", left)
 

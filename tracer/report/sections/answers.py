@@ -6,7 +6,7 @@ No whole step is called deterministic: at best "no risk found", on what evidence
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tracer.findings import Finding, Judgement
@@ -16,9 +16,9 @@ from tracer.names import (
     VARYING,
     About,
     BlindSpotKind,
-    Cause,
     EvidenceKind,
     Gradients,
+    Phase,
     RegionInside,
     Training,
     Verdict,
@@ -29,10 +29,12 @@ from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections.calls import tally_of
-from tracer.report.sections.plan import is_suggestion
+from tracer.report.sections.plan import asks_for_mode, is_suggestion
 from tracer.report.words import (
     GUARANTEE,
     calls_behind,
+    conditions_of,
+    first_sentence,
     is_call,
     joined,
     of_the_process,
@@ -49,9 +51,6 @@ from tracer.tables.versions import reviewed_in_words
 if TYPE_CHECKING:
     from tracer.divergence.repeated import Repeated
 
-#: Causes by which a conditional call hangs on its data; by others it hangs on the machine or its settings.
-_DATA = (Cause.ATOMIC_ACCUMULATION, Cause.TIE_ORDER, Cause.WRITE_RACE, None)
-
 _NO_RISK = "No risk found"
 
 #: Where no optimizer stepped: the headline if nothing else is at risk.
@@ -63,7 +62,7 @@ WITHOUT_TRAINING = {
 
 #: What differs between processes and shows in no op.
 _NOT_JUDGED = "files and clocks that Python reads"
-_WHO_JUDGES = "`tracer repeat` judges that"
+_WHO_JUDGES = "`tracer repeat` judges"
 
 #: Regions whose calls are in no tally.
 _NOT_SEEN = (RegionInside.UNSEEN, RegionInside.KERNELS)
@@ -75,6 +74,10 @@ _FAKE = "ops, shapes, modules, lines and settings are real; values, memory and k
 #: Of this many percent of the calls on fake tensors, a recording is called one on fake tensors.
 _NEARLY_ALL = 90
 
+_LARGER = "if the real run is larger, record it too"
+_MODE_TOO = "deterministic mode, which the plan turns on, settles that too"
+#: Ops of which it is said how they vary at other sizes.
+_SIZED = 2
 #: Characters from which a path is shortened in a sentence.
 _LONG = 40
 
@@ -107,6 +110,7 @@ def head_of(report: Report) -> said.Head:
         judged=f"{inference}Judged for {backend}, torch {report.target.torch}, settings {settings}.",
         target=(("Backend", backend), ("torch", report.target.torch), ("Settings", settings), *reviewed),
         tally=tally_of(report),
+        conditions=conditions_of(filter(is_call, report.findings)),
         in_mode=_mode_figures(report, "fixed", "raises", "no effect"),
         findings=len(report.open_findings),
         guarantee=GUARANTEE,
@@ -168,10 +172,34 @@ def _headline(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
     if fake:
         share = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
         caveats = (f"recorded on fake tensors{share}: {_FAKE}", *caveats)
-    if sized := report.judgement.at_this_size:
-        sized_calls = f"{plural(sum(sized.values()), 'call')} of {some(list(sized), 2)}"
-        caveats += (f"at this size only: {sized_calls} can take a kernel that varies at others; record at full size",)
-    return verdict, line, caveats
+    return verdict, line, (*_shared_parameters(report), *caveats, *_at_this_size(report))
+
+
+def _at_this_size(report: Report) -> Iterator[str]:
+    """Yield for each op what repeats at the recorded sizes alone, how it varies at others, and what to do about it."""
+    bounds = report.judgement.at_this_size
+    for bound in bounds[:_SIZED]:
+        count, why = sum(bound.calls.values()), first_sentence(bound.why).removesuffix(".")
+        yield (
+            f"at this size only, {plural(count, 'call')} of {bound.op} ({some(list(bound.calls), 2)})"
+            f" repeat{'s' * (count == 1)}: {why[:1].lower()}{why[1:]}; "
+            + (_MODE_TOO if bound.is_settled_by_mode and asks_for_mode(report) else _LARGER)
+        )
+    if more := [bound.op for bound in bounds[_SIZED:]]:
+        yield f"at this size only, calls of {some(more, _SIZED)} repeat too"
+
+
+def _shared_parameters(report: Report) -> Iterator[str]:
+    """Yield where parameters were put into memory that processes share: what races there is in no call."""
+    shared = dict.fromkeys(spot.location for spot in report.blind_spots if spot.kind is BlindSpotKind.SHARED_MEMORY)
+    stepping = (group for group in report.judgement.trace.calls if group.phase is Phase.OPTIMIZER)
+    steps = list(dict.fromkeys(group.called_from or group.location for group in stepping))
+    if shared:
+        yield (
+            f"parameters lie in memory that processes share ({some(list(shared), 2)}): if several of them write there"
+            f" without a lock{f' (optimizer steps at {some(steps, 2)})' if steps else ''}, runs differ whatever the"
+            " settings; let one process write, or give each a model of its own and average"
+        )
 
 
 def _of_tables(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
@@ -202,11 +230,12 @@ def _of_tables(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
     raising = calls_behind(report.mode_effect.raises)
     missing = ", ".join(unseen(report))
     unfollowed = judgement.fill.unfollowed if judgement.fill is not None else 0
-    memory = f"reads of the memory of {plural(unfollowed, 'call')}, which could not be followed, " if unfollowed else ""
+    unwritten = f"whether memory that {plural(unfollowed, 'call')} left unwritten is read before it is written"
+    memory = f"{unwritten}, " if unfollowed else ""
     caveats = (
         f"{plural(raising, 'call')} would raise in deterministic mode" if raising else "",
         f"not seen: {missing}" if missing else "",
-        f"not judged: {memory}{_NOT_JUDGED}; {_WHO_JUDGES}",
+        f"not judged: {memory}{_NOT_JUDGED}; {_WHO_JUDGES} {'both' if missing else 'that'}",
         "draws that were seen are seeded" if is_seeded else "",
     )
     return verdict, f"{_NO_RISK}{data}{scope}", tuple(filter(None, caveats))
@@ -242,7 +271,7 @@ def condition(report: Report) -> str:
     if all(finding.about is About.GENERATOR for finding in conditional):
         is_inference = report.judgement.training is Training.INFERENCE
         return f"if numbers of the machine's reach the {'inference' if is_inference else 'training'}"
-    return "for some data" if all(finding.cause in _DATA for finding in conditional) else "under some conditions"
+    return conditions_of(conditional) or "under some conditions"
 
 
 def set_up_alone(report: Report) -> list[Finding]:
@@ -260,8 +289,8 @@ def set_up_alone(report: Report) -> list[Finding]:
 def questions(report: Report, reader: Reader) -> Section | None:
     """The three questions with their answers; on one screen, where the plan answers two of them, the second alone."""
     if reader.is_one_screen:
-        does = said.Paragraph(f"With deterministic mode on: {_mode_sentence(report)}")
-        return Section(anchor="answers", title="", label="Answers", blocks=(does,)) if report.plan else None
+        does = said.paragraphs(_mode_where_it_matters(report))
+        return Section(anchor="answers", title="", label="Answers", blocks=does) if does else None
     cards = said.Cards((_can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)))
     blocks = (cards, said.quiet(GUARANTEE)) if reader.is_whole else (cards,)
     return Section(anchor="answers", title="", label="Answers", blocks=blocks)
@@ -374,6 +403,21 @@ def _mode_figures(report: Report, *labels: str) -> tuple[said.Figure, ...]:
     verdicts = (Verdict.DETERMINISTIC, Verdict.RAISES, Verdict.UNKNOWN)
     each = zip(report.mode_effect, labels, verdicts, strict=True)
     return tuple(said.Figure(calls_behind(group), label, verdict, sites_of(group)) for group, label, verdict in each)
+
+
+def _mode_where_it_matters(report: Report) -> str:
+    """What deterministic mode does, where it is on, or raises though nothing in the plan asks for it; empty where the
+    plan says as much."""
+    refused = list(filter(is_call, report.mode_effect.raises))
+    if is_mode_on(report.target):
+        return f"Deterministic mode: {_mode_sentence(report)}" if report.plan else ""
+    if not refused or asks_for_mode(report):
+        return ""
+    more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+    return (
+        f"Nothing here asks for deterministic mode: it would stop the {_program(report)} with an error at"
+        f" {_where(refused[0])} ({subject_of(refused[0])}){more}."
+    )
 
 
 def _mode_sentence(report: Report) -> str:

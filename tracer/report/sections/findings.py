@@ -31,6 +31,7 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
 from tracer.report.sections.answers import evidence_counts, met, unnamed_sentence
+from tracer.report.sections.plan import listed
 from tracer.report.words import (
     calls_behind,
     calls_by_op,
@@ -240,7 +241,7 @@ def _table(report: Report, listed: Sequence[Finding], reader: Reader) -> tuple[s
 
 def _changes(report: Report, reader: Reader) -> Iterator[tuple[int, str]]:
     """For each finding that a listed change closes, by its ``id``, which change that is."""
-    shown, _ = first(report.plan, reader.changes)
+    shown, _ = first(listed(report, reader), reader.changes)
     for change in shown:
         for position in change.findings:
             yield id(report.findings[position]), f"as change {change.number}"

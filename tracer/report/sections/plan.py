@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from tracer.findings import Finding, Need, PlannedChange
-from tracer.names import SEVERITY, About, HintKind, Phase, Prerequisite
+from tracer.names import SAFE, SEVERITY, About, Phase, Prerequisite, Verdict
 from tracer.plain import visible
-from tracer.plan import name_of
+from tracer.plan import SEEDED, UNPLACED_DRAWS, name_of
 from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, first
-from tracer.report.words import consecutive, is_call, joined, plural, some, subject_of
+from tracer.report.words import consecutive, first_sentence, is_call, joined, plural, some, subject_of
+from tracer.tables.settings import MODE
 from tracer.trace.records import CodeHint
 
 _NOTHING = "Nothing that was recorded asks for a change"
@@ -26,14 +26,13 @@ _FEWEST = "The fewest changes that remove the most, in the order in which to mak
 _PROOF = "The proof is two runs, compared bit by bit: `tracer repeat`."
 #: Lines of one change, and ops of one line, that are named.
 _LINES, _OPS = 3, 2
-_SENTENCE = re.compile(r"(?<=[.])\s+")
 
 
 def plan(report: Report, reader: Reader) -> Section | None:
     """The numbered changes; where there are none, a page says so."""
-    if not report.plan and not reader.is_whole:
+    shown, left_out = first(listed(report, reader), reader.changes)
+    if not shown and not reader.is_whole:
         return None
-    shown, left_out = first(report.plan if reader.is_whole else alike_once(report.plan), reader.changes)
     lead = f"{_NOTHING}; what follows is a suggestion."
     if report.diverged:
         lead = _AFTER_RUNS
@@ -54,25 +53,34 @@ def plan(report: Report, reader: Reader) -> Section | None:
     return Section(anchor="plan", title="What to change", label="Plan", blocks=blocks)
 
 
-def alike_once(plan: Sequence[PlannedChange]) -> list[PlannedChange]:
-    """``plan`` with each advice once: edits that are alike, at several places, are told as the first of them."""
+def listed(report: Report, reader: Reader) -> Sequence[PlannedChange]:
+    """The plan as ``reader`` is shown it: unless everything is read, edits that are alike, at several places, are one,
+    numbered anew; one screen leaves out what deterministic mode alone would ask for where nothing asks for the mode."""
+    if reader.is_whole:
+        return report.plan
     several: defaultdict[object, list[PlannedChange]] = defaultdict(list)
-    for change in plan:
-        alone = change.number if change.sets or change.roots else 0
-        several[change.title, change.remedy, change.code, change.needs, alone].append(change)
+    for change in report.plan:
+        closed = [report.findings[position] for position in change.findings]
+        is_for_mode = all(one.verdict in SAFE and one.deterministic_mode is Verdict.RAISES for one in closed)
+        if asks_for_mode(report) or not reader.is_one_screen or not (closed and is_for_mode):
+            alone = change.number if change.sets or change.roots else 0
+            several[change.title, change.remedy, change.code, change.needs, alone].append(change)
+    numbers = {change.number: number for number, same in enumerate(several.values(), 1) for change in same}
     return [
-        same[0]
-        if len(same) == 1
-        else replace(
+        replace(
             same[0],
-            title=f"{same[0].title} ({_numbered('change', [change.number for change in same])})",
-            where=f"{len(same)} places, first {same[0].where}",
+            number=number,
+            where=f"{len(same)} places, first {same[0].where}" if len(same) > 1 else same[0].where,
             closes=sum(change.closes for change in same),
             calls=sum(change.calls for change in same),
             seen=sum(change.seen for change in same),
             findings=tuple(position for change in same for position in change.findings),
+            needs=tuple(
+                replace(need, changes=tuple(dict.fromkeys(numbers[change] for change in need.changes)))
+                for need in same[0].needs
+            ),
         )
-        for same in several.values()
+        for number, same in enumerate(several.values(), 1)
     ]
 
 
@@ -88,23 +96,34 @@ def step_of_plan(
 ) -> said.Step:
     """A change, with what it needs and is worth in words, and the lines of the findings that it closes."""
     by_place: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    inside: defaultdict[str, set[str]] = defaultdict(set)
     last: set[str] = set()
+    may_be_host: set[str] = set()
     calls = list(filter(is_call, closed))
     for finding in calls or closed:
         if place := finding.called_from or finding.location:
             by_place[place][_ran_as(finding)] += finding.count
+            inside[place].add(finding.location)
             is_filled = finding.phase is Phase.OTHER and finding.op.startswith(_FILLS)
+            may_be_host |= {place} if finding.may_be_host else set()
             last |= {place} if finding.may_be_host or is_filled else set()
     ordered = sorted(by_place.items(), key=lambda item: (item[0] in last, -item[1].total(), item[0]))
     is_told = len(ordered) == 1 and ordered[0][0] in change.where and ordered[0][0] not in sources
     shown = [] if is_told else ordered[:_LINES]
     lines = tuple(
-        said.StepLine(place, _counted(ops, are_calls=bool(calls)), " ".join(visible(sources.get(place, "")).split()))
+        said.StepLine(
+            place,
+            _counted(ops, are_calls=bool(calls))
+            + (f" (in {', '.join(inside[place])})" if len(inside[place]) == 1 and inside[place] != {place} else "")
+            + (" (if it runs on the device)" if place in may_be_host else ""),
+            " ".join(visible(sources.get(place, "")).split()),
+        )
         for place, ops in shown
     )
     places = {line.place for line in lines}
     of_lines = [finding for finding in calls if (finding.called_from or finding.location) in places]
-    whys = [_why_of(of_lines or closed), _drawn_in_code(closed, hints)]
+    drawn = tuple(_drawn_in_code(closed, hints))
+    others = [finding for finding in closed if not drawn or finding.name not in _GLOBAL]
     return said.Step(
         number=change.number,
         title=change.title,
@@ -113,20 +132,20 @@ def step_of_plan(
         where=change.where,
         needs=tuple(map(_in_words, change.needs)),
         worth=worth(change),
-        why=" ".join(filter(None, whys)),
+        whys=(*_whys_of(of_lines or others), *drawn),
         lines=lines,
         more_lines=len(ordered) - len(lines) if lines else 0,
     )
 
 
-def _why_of(findings: Sequence[Finding]) -> str:
+def _whys_of(findings: Sequence[Finding]) -> tuple[str, ...]:
     """The first sentence of each reason, the worst and most frequent first; of several, each led by its op."""
     whys: dict[str, str] = {}
     for finding in sorted(findings, key=lambda one: (SEVERITY.index(one.verdict), -is_call(one), -one.count)):
-        whys.setdefault(_SENTENCE.split(finding.why, 1)[0], _ran_as(finding))
+        whys.setdefault(first_sentence(finding.why), _ran_as(finding))
     several = len(whys) > 1 and all(map(is_call, findings))
     told = [f"{op}: {why}" if several else why for why, op in whys.items() if why]
-    return " ".join(told[: _LINES if several else 1])
+    return tuple(told[: _LINES if several else 1])
 
 
 def _ran_as(finding: Finding) -> str:
@@ -134,20 +153,26 @@ def _ran_as(finding: Finding) -> str:
 
 
 #: The generators whose draws one recording counts and does not place, by the name of their finding.
-_GLOBAL = {"generator python": HintKind.PYTHON_DRAW, "generator numpy": HintKind.NUMPY_DRAW}
+_GLOBAL = {f"generator {seed.partition('.')[2]}": (SEEDED[seed][1], kind) for seed, kind in UNPLACED_DRAWS.items()}
 
 
-def _drawn_in_code(closed: Sequence[Finding], hints: Sequence[CodeHint]) -> str:
-    """Where the program's code draws from Python's or NumPy's global generator, for findings about these."""
-    kinds = {_GLOBAL.get(finding.name) for finding in closed if finding.about is About.GENERATOR}
-    places = [f"{hint.location} `{hint.name}`" for hint in hints if hint.kind in kinds]
-    return f"The code draws at {some(places, _LINES)}." if places else ""
+def _drawn_in_code(closed: Sequence[Finding], hints: Sequence[CodeHint]) -> Iterator[str]:
+    """Yield where the program's code draws from Python's or NumPy's global generator, for findings about these."""
+    for name in dict.fromkeys(finding.name for finding in closed if finding.about is About.GENERATOR):
+        whose, kind = _GLOBAL.get(name, ("", None))
+        if places := [f"{hint.location} `{hint.name}`" for hint in hints if hint.kind is kind]:
+            yield f"{whose} global generator, which nobody seeded, is drawn from at {some(places, _LINES)}."
 
 
 def _counted(ops: Counter[str], *, are_calls: bool) -> str:
     """``aten.mm, aten.bmm and 3 more, 120 calls``."""
     named = some([op for op, _ in ops.most_common()], _OPS)
     return f"{named}, {plural(ops.total(), 'call')}" if are_calls else named
+
+
+def asks_for_mode(report: Report) -> bool:
+    """Return whether the plan turns deterministic mode on."""
+    return any(MODE in change.sets for change in report.plan)
 
 
 def is_suggestion(change: PlannedChange) -> bool:

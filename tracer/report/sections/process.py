@@ -65,9 +65,7 @@ def hints(report: Report, reader: Reader) -> Section | None:
         return None
     shown, left_out = first(words, None if reader.is_whole else _HINTS)
     bullets = said.Bullets(shown, left_out, "--verbose has")
-    return Section(
-        anchor="hints", title="Hints from your code, which may also make runs differ", label="Hints", blocks=(bullets,)
-    )
+    return Section(anchor="hints", title="Hints from your code", label="Hints", blocks=(bullets,))
 
 
 #: Hints of one screen.
@@ -86,14 +84,14 @@ def hint_words(report: Report) -> tuple[str, ...]:
     for hint in trace.hints:
         found.setdefault((hint.kind, hint.name), []).append(hint.location)
     words = [
-        f"{some(places, 2)}: `{name}` gives its names in any order; put it in `sorted(...)`"
+        f"{some(places, 2)}: `{name}` gives its names in any order, and runs may differ; put it in `sorted(...)`"
         for (kind, name), places in found.items()
         if kind is HintKind.LISTING
     ]
     seed = trace.environment.variables.get(_HASH_SEED, "random")
     for name, what in _HASHED.items() if not seed.isdigit() else ():
         if places := found.get((HintKind.HASH_ORDER, name)):
-            words.append(f"{some(places, 2)}: {what}, as {_HASH_SEED} is not set")
+            words.append(f"{some(places, 2)}: {what}, so that runs differ, as {_HASH_SEED} is not set")
     for loader in trace.loaders:
         place, owner = _place(loader), loader.fetched_by.partition(".")[0]
         made_at = (
@@ -112,7 +110,7 @@ def hint_words(report: Report) -> tuple[str, ...]:
     has_one_seed = ranks is not None and all(setting.name != "torch_seed" for setting in ranks.settings)
     inside = [draw for draw in trace.draws if draw.module and draw.origin is SeedOrigin.PROGRAM]
     if has_one_seed and inside:
-        one_seed = "all ranks draw the same numbers, as all have one seed; add the rank if they should not"
+        one_seed = "all ranks draw the same numbers in every run, as all have one seed; add the rank if they should not"
         words.append(f"{inside[0].location}: {one_seed}")
     return tuple(words)
 
@@ -150,13 +148,16 @@ def draws(report: Report, reader: Reader) -> Section | None:
     return Section(anchor="draws", title="Random draws", blocks=tuple(blocks), gist=_draws_in_brief(rows))
 
 
+_ANEW = "seeded with another number in every run:"
+
+
 def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
     """Each generator with its state and line; what else there is in a few words."""
     shown, left_out = first([row for row in rows if row.origin is not SeedOrigin.UNUSED], _GIST)
     generators: tuple[Words, ...] = tuple(
         (
             "; " if number else "",
-            said.Badge(row.verdict, row.origin.label),
+            said.Badge(row.verdict, _ANEW if row.seeded_at and row.origin is SeedOrigin.MACHINE else row.origin.label),
             f" {row.name.replace('passed', 'a generator that was passed')}",
             f" at {row.seeded_at}" if row.seeded_at else "",
             f", {row.draws}" if row.draws else "",
@@ -378,7 +379,7 @@ def not_seen(report: Report, reader: Reader) -> Section | None:
         places = some(list(dict.fromkeys(spot.location for spot in spots if spot.location)), 2)
         what = kind.headline or kind.banner.lower() or kind.value
         gists.append(f"{what}{f' ({places})' if places else ''}")
-    gist = "; ".join(gists)
+    gist = f"{'; '.join(gists)}. `tracer repeat` compares what comes of it."
     return Section(anchor="blind-spots", title="What was not seen", label="Not seen", blocks=blocks, gist=gist)
 
 
