@@ -927,7 +927,7 @@ class Fetched:
 """
 #: The work of a process of its own, and its line that is named first, with its kind.
 WORK = {
-    "entropy": ("def work(k):\n    return k + os.urandom(3)[0] * 1000\n", 5, "entropy"),
+    "entropy": ("def work(k):\n    return k + int.from_bytes(os.urandom(5), 'big') * 1000\n", 5, "entropy"),
     "a seed by the process": (
         "def work(k):\n    random.seed(os.getpid())\n    x = random.random()\n    return x\n",
         5,

@@ -404,8 +404,6 @@ class _Comparison:
         """Lines of a known kind that made something of which nothing is seen."""
         self.arguments: dict[LineRoot, str] = {}
         """Where a root's own call begins, which takes what it gives as an argument."""
-        self.makes: Origins = _NOTHING
-        """Roots that make files which are listed later: their names alone make none."""
         self.raising: Origins = _NOTHING
         """Roots that raise in one run alone."""
         self.given_at: dict[str, str] = {}
@@ -765,9 +763,7 @@ class _Comparison:
         if not written and found:  # it is only listed
             made = found[0]
             is_named_there = not made.origins and self._varies(made.text)
-            own = self._root(LineKind.LINE, made.frame, made.line, made.frame) if is_named_there else made.origins
-            self.makes |= {root for root in own if (root.file, root.line) == (made.frame.code.file, made.line)}
-            return own
+            return self._root(LineKind.LINE, made.frame, made.line, made.frame) if is_named_there else made.origins
         if opened and found:  # by lines that read what was opened
             handles = {path.partition(".")[0] for path in found[0].text.stores}
             using = [row for row in found if handles.intersection(path.partition(".")[0] for path in row.text.reads)]
@@ -824,12 +820,12 @@ class _Comparison:
                 self.elsewhere.setdefault(root, set()).add(_started_at(frame))
                 if returns and _is_task(frame):
                     self.answers.setdefault(root)
-        frame.call, frame.inside, frame.is_suspended = row.call, _NOTHING, row.returns
         self.latest[frame.process, frame.entered.thread] = row.call
-        if not is_over or (frame.code.function.endswith(">") and not frame.is_body):  # a comprehension gathers too
-            frame.returned |= read | found
+        if frame.code.function.endswith(">") and not frame.is_body:  # a comprehension gathers what it calls gives
+            frame.returned |= read | found | frame.inside
         else:
-            frame.returned = _NOTHING
+            frame.returned = _NOTHING if is_over else frame.returned | read | found
+        frame.call, frame.inside, frame.is_suspended = row.call, _NOTHING, row.returns
         if text.stores and is_over:
             frame.beside = _NOTHING
         if frame.parent is not None:
@@ -1241,8 +1237,7 @@ class _Comparison:
             decides = at not in path and not self.one.text(caller, line).stores
             if decides or root in self.raising:  # no exception can be given, but what its function returns
                 return at
-        gives_nothing = not names and root.kind is LineKind.LINE and root not in self.seeds
-        if gives_nothing or root in self.makes:
+        if not names and root.kind is LineKind.LINE and root not in self.seeds:
             return next(iter(path), "")
         return self.given_at.get(root.location, root.location)
 

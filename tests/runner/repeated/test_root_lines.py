@@ -409,6 +409,21 @@ def test_what_a_proven_line_explains_is_no_item_of_its_own() -> None:
     assert all(each.reaches for each in _by_proof(sources, ()))
 
 
+@pytest.mark.parametrize(
+    ("kind", "path", "first"),
+    [("done-by-then", "a.py:1", 2), ("completion-order", "a.py:1", 2), ("", "a.py:1", 1), ("done-by-then", "", 1)],
+)
+def test_a_line_that_asks_who_is_ready_is_named_before_the_one_that_reads_from_it(
+    kind: str, path: str, first: int
+) -> None:
+    sources = [
+        LineSource(location="a.py:1", reaches=True, is_blind=True),
+        LineSource(location="a.py:2", reaches=True, source=kind, path=(path,)),
+    ]
+    ordered = _by_proof(sources, (HeldLine(lines=("a.py:1",), agrees=True, runs=1),))
+    assert ordered[0].location == f"a.py:{first}"
+
+
 @pytest.mark.parametrize("trains", [False, True])
 def test_what_a_line_computed_before_it_was_given_values_must_not_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trains: bool

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -230,6 +231,19 @@ def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     os.waitpid(child, 0)
     writer.close()
     assert len(read_values(writer.path)) == 40
+
+
+def test_a_step_that_ends_on_another_thread_writes_nothing_there(tmp_path: Path) -> None:
+    writer = write(tmp_path / "a.values", calls=5)
+    writer._last = 0.0  # long ago
+    thread = threading.Thread(target=writer.step, args=(2,))
+    thread.start()
+    thread.join()
+    assert writer._written == 0
+    writer.step(3)
+    assert writer._written == 5
+    writer.close()
+    assert not read_values(tmp_path / "a.values").partial
 
 
 def test_digests_that_come_later_are_waited_for(tmp_path: Path) -> None:

@@ -137,7 +137,8 @@ def _row(source: LineSource, second: str, texts: Mapping[str, str], held: Sequen
     values = _values_of(source, second)
     names = _named(source)
     times = f", {plural(source.calls, 'time')}" if source.calls > 1 else ""
-    differ = f"What differs: {names}{values}{times}." if names else f"It did so {times[2:]}." if times else ""
+    drew = f"It did so {times[2:]}." if times and source.kind is LineKind.DRAW else ""
+    differ = f"What differs: {names}{values}{times}." if names else drew
     way = tuple(source.path[:_MOST_ON_THE_WAY])
     return said.Row(
         (said.Code(source.location), called, " ", said.Code(text) if text else ""),

@@ -33,7 +33,7 @@ from tracer.trace.lines import ARGUMENTS, RESULT, TIME_IS_UP
 #: Runs of a whole answer, those that diverged included.
 MOST_RUNS = 8
 #: Roots that are held one at a time, and places at which values are kept.
-_MOST_ALONE, _MOST_PLACES = 2, 16
+_MOST_ALONE, _MOST_PLACES = 3, 16
 #: Runs in which a line may give by itself what it is given, before that is all that is said.
 _MOST_OF_THE_SAME = 3
 #: Other places at which one is held.
@@ -221,7 +221,8 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
     before = varying - refuted if may_follow else set()
     earlier = takewhile(lambda each: each.location not in proven, sources)  # holding a line covers what it reads
     leading = {each.location for each in earlier if each.is_followed and not {*proven}.isdisjoint(each.path)}
-    found, leads = [], set[str]()
+    takes = [each for each in sources if may_follow and each.source and each.is_followed and _is_by_chance(each)]
+    found, leads = [], {each.location for each in takes if not {*proven}.isdisjoint(each.path)} - refuted
     for at in (at for at in proven if at not in {each.location for each in sources}):
         behind = [each for each in sources if at in each.path]
         found.append(LineSource(location=at, reaches=True, comes_of=tuple(each.location for each in behind)))

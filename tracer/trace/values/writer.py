@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 import time
 import weakref
 from array import array
@@ -75,7 +76,7 @@ class ValuesWriter:
         """Calls so far: the index of the next one."""
         self.raw_bytes = 0
         """Bytes written, before compression."""
-        self._pid = os.getpid()
+        self._pid, self._thread = os.getpid(), threading.get_ident()
         self._file: FileIO | None = None
         self._end = 0
         """Offset of the end block, if it was written."""
@@ -214,7 +215,8 @@ class ValuesWriter:
         """From the next call on it is step ``number``; steps count from 1."""
         self._step = number
         self._tables["step"].append((self.calls, number))
-        if time.monotonic() - self._last > BLOCK_SECONDS:
+        # A step that ends on another thread must not write what this one is about to.
+        if time.monotonic() - self._last > BLOCK_SECONDS and threading.get_ident() == self._thread:
             self.flush()
 
     def flush(self) -> None:
