@@ -31,6 +31,7 @@ LACKS = {
     ("trainer", "position"): [("trainer.train(", "is read again"), ("self.body(x)", "generator cpu")],
     ("trainer", "optimizer"): [("trainer.train(", "the optimizer's states"), ("trainer.train(", "2 steps behind")],
     ("accelerate", "generator"): [("for (x,) in loader", "generator cpu")],
+    ("accelerate", "scheduler"): [("StepLR(", "1 step behind")],
     ("accelerate", "epoch"): [("for epoch in range", "`epoch` is 0, and 1")],
     ("accelerate", "best"): [("first_epoch, best = 0, 9.0", "`best` is 9.0")],
     ("accelerate", "average"): [("average = [parameter.detach()", "`average`")],

@@ -96,6 +96,25 @@ class Warmed:
         return x / self.warm.heat
 warm = Warm()
 warmed = Warmed(warm)"""
+STOPS = """\
+class Stop:
+    def __init__(self):
+        self.best, self.wait = 9.0, 0
+    def seen(self, value):
+        self.wait = 0 if value < self.best - 1.0 else self.wait + 1
+        self.best = min(self.best, value)
+        return self.wait >= 2
+stop = Stop()"""
+DRAWS_ITSELF = """\
+class Drawing(torch.utils.data.Dataset):
+    def __init__(self):
+        self.rng = np.random.RandomState(3)
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return torch.full((4,), index + self.rng.rand()).float()
+ds = Drawing()
+loader = torch.utils.data.DataLoader(ds, batch_size=4)"""
 #: What the loop does, and of each thing that is lost: the line that is named, and words of what is said.
 LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
     "a best loss that acts through the learning rate": (
@@ -193,6 +212,33 @@ LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
             "after": "warm.ended()",
         },
         [("warm = Warm()", "`warm.heat` is 4.0, and 1.0")],
+    ),
+    "what ends the training early": (
+        {"setup": STOPS, "after": "if stop.seen(loss.item()):\n    break"},
+        [("stop = Stop()", "`stop.best` is 9.0"), ("stop = Stop()", "`stop.wait` is 0, and 1")],
+    ),
+    "what is not seen whole": (
+        {"setup": "import itertools\nkinds = itertools.cycle([1.0, 2.0, 3.0])", "before": "x = x * next(kinds)"},
+        [("x = x * next(kinds)", "`kinds`, of which nothing is seen")],
+    ),
+    "what a loader without workers brings in no more": (
+        {
+            "setup": "loader = torch.utils.data.DataLoader(data, batch_size=4)\nscale = [1.0]",
+            "before": "x = next(iter(loader)) * scale[0]",
+            "after": "scale[0] *= 0.5",
+        },
+        [("scale = [1.0]", "`scale` was not restored")],
+    ),
+    "the order of a loader": (
+        {
+            "setup": "loader = torch.utils.data.DataLoader(data, batch_size=4, shuffle=True)",
+            "before": "x = next(iter(loader))",
+        },
+        [("x = next(iter(loader))", "the generator cpu")],
+    ),
+    "what a data set draws from": (
+        {"setup": DRAWS_ITSELF, "before": "x = next(iter(loader))"},
+        [("ds = Drawing()", "`ds.rng` was not restored")],
     ),
     "groups of a model's parts that are thawed": (
         {
@@ -476,3 +522,54 @@ def test_a_resumed_run_whose_loop_begins_at_its_end_departs_there(
     assert (found.departs, found.steps) == (4, (8, 0))
     assert "for epoch in range(" in lines[int(omission.location.rpartition(":")[2]) - 1]
     assert "makes no step" in omission.what
+
+
+IN_FUNCTIONS = """
+import torch
+def load(path):
+    return torch.load(path, weights_only=False)
+def save(state, path):
+    torch.save(state, path)
+def main():
+    torch.manual_seed(0)
+    net = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+    scale, first = [1.0], 0
+    if RESUMES:
+        held = load("1.pt")
+        net.load_state_dict(held["net"])
+        {restore}
+        first = 2
+    for n in range(first, 4):
+        optimizer.zero_grad()
+        (net(torch.ones(2, 4)) * scale[0]).square().mean().backward()
+        optimizer.step()
+        scale[0] += 1.0
+        save(dict(net=net.state_dict(), optimizer=optimizer.state_dict(), scale=scale), f"{{n}}.pt")
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "lost"),
+    [('scale = held["scale"]', 'optimizer.load_state_dict(held["optimizer"])')]
+    + [('optimizer.load_state_dict(held["optimizer"])', 'scale = held["scale"]')],
+)
+def test_what_to_paste_stands_where_its_names_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str, lost: str
+) -> None:
+    (omission,) = resumed(tmp_path, monkeypatch, IN_FUNCTIONS.format(restore=kept), 2).not_restored
+    assert omission.remedy.endswith(f"(train.py:22), and give it back (after train.py:13): `{lost}`.")
+
+
+def test_what_is_made_only_after_the_checkpoint_is_read_is_given_back_where_the_run_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = "    pass\nmean = net[0].weight.detach().clone()"
+    parts = {"restore": "first = 2", "after": "mean.mul_(0.9).add_(net[0].weight.detach())"}
+    source = LOOP.replace("{restore}", late)
+    depths = {"setup": 0, "before": 8, "after": 4, "saves": 4}
+    texts = {name: " " * depth + parts.get(name, "pass") for name, depth in depths.items()}
+    (omission,) = resumed(tmp_path, monkeypatch, source.format(**texts)).not_restored
+    assert "`mean` was not restored" in omission.what
+    assert "where it resumes)" in omission.remedy

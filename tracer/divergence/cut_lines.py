@@ -56,6 +56,8 @@ class Change(NamedTuple):
 
     location: str
     key: Key
+    frame: int
+    line: int
     text: LineText
     call: int
     changed: dict[str, str]
@@ -116,7 +118,8 @@ class RunLines:
             places = ((row, self.frames[row.frame].key) for row in rows)
             located = ((row, key, f"{key[0]}:{row.line}") for row, key in places)
             self._changes[until] = [
-                Change(at, key, self.texts.get(at, LineText()), row.call, row.changed) for row, key, at in located
+                Change(at, key, row.frame, row.line, self.texts.get(at, LineText()), row.call, row.changed)
+                for row, key, at in located
             ]
         return self._changes[until]
 
@@ -151,6 +154,15 @@ class RunLines:
             if order:
                 return order[0].location
         return ""
+
+    def place_in(self, function: str, location: str) -> str:
+        """The line of ``function`` by which a line was executed first; that line itself if none of it was."""
+        at = next((change for change in self.changes() if change.location == location), None)
+        while at is not None and (frame := self.frames.get(at.frame)) is not None:
+            if frame.key[1] == function:
+                return f"{frame.key[0]}:{at.line}"
+            at = at._replace(frame=frame.entered.parent, line=frame.entered.parent_line)
+        return location
 
     def feeding(self, objects: set[str]) -> set[str]:
         """The objects, and numbers, that the lines which changed ``objects`` read."""

@@ -27,6 +27,7 @@ from tracer.divergence.roots import parted
 from tracer.names import Phase
 from tracer.trace.lines import ARGUMENTS, GENERATOR, GLOBAL, ITERATES, NO_DIGEST, LineText, is_named, is_plain
 from tracer.trace.values import ValueKind, Values
+from tracer.trace.values.columns import NO_DIGEST as NO_VALUE
 
 #: Generators of the process: in words, how they are given back, and how saved.
 _OF_HOST = {
@@ -287,8 +288,10 @@ class _Compared:
             if not (is_of_lack or is_setting or follows or id(root) in explained):
                 yield from self._tell(self._of_root(root, kinds), reaches=root.reaches_training)
         if made != left and not (self._told or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
-            if counts := [each for each in self._all if each.root.kind is LineKind.LINE and self._tells(each)]:
-                yield self._of_lines(counts[0])
+            states = [each for each in self._all if each.root.kind is LineKind.STATE and each.is_used]
+            counts = [each for each in self._all if each.root.kind is LineKind.LINE and self._tells(each)][:1]
+            if counts := [each for each in states if self._tells(each)] or counts:
+                yield from map(self._of_lines, counts)
                 return
             remedy = "Count the steps or epochs from where the checkpoint was made: `range(first_epoch, epochs)`."
             many = f"{abs(made - left)} step{'s' * (abs(made - left) != 1)} {'more' if made > left else 'fewer'}"
@@ -342,9 +345,8 @@ class _Compared:
                 "Give its modules what the whole run has set on them: `train()` or `eval()`, attributes such as `p`."
             )
         elif opaque:
-            remedy = (
-                f"Give back how far `{opaque[0]}` has come, of which nothing is seen: skip what it gave, or save it."
-            )
+            what = f"`{opaque[0]}`, of which nothing is seen, may not be where the whole run had it: {what}"
+            remedy = f"Give back how far `{opaque[0]}` has come: skip what it gave, or save it."
         return Omission(what=what, location=_line(root), remedy=remedy)
 
     def _tell(self, omission: Omission, *, reaches: bool) -> Iterator[Omission]:
@@ -385,8 +387,34 @@ class _Compared:
             seeds = root is not None and _line(root) in self._seeded
             is_library = root is not None and bool(root.called_from) and not root.reaches_training
             is_its_own = is_library and lack.kind is ValueKind.OUTSIDE  # a sum for its log, or an average
-            reaches = (not is_draw or seeds or reads_other_data) and not is_its_own
+            reaches = (
+                (not is_draw or seeds or reads_other_data) and not is_its_own and not self._only_begins_loaders(root)
+            )
             yield from self._tell(self._of_state(lack), reaches=reaches)
+
+    def _only_begins_loaders(self, root: Root | None) -> bool:
+        """Return whether nothing draws from a generator but loaders that give the same samples, and have no workers."""
+        if root is None or root.cause is not RootCause.DRAW or root.other_call is None:
+            return False
+        values = self._values[0]
+        calls, names, _ = values.draws
+        is_it = [values.names[name].name == root.name for name in names.tolist()]
+        drawn = {values.group_of(call) for call in calls[np.array(is_it, np.bool_) & (calls >= root.call)].tolist()}
+        return all(
+            group.op.startswith("aten.random_") and self._gives_the_same(group.called_from or group.location, root)
+            for group in drawn
+        )
+
+    def _gives_the_same(self, line: str, root: Root) -> bool:
+        """Return whether the loader that ``line`` iterates gives the same samples from a root on, by itself."""
+        name, both = f"DataLoader at {line}", []
+        for values, call in zip(self._values, (root.call, root.other_call or 0), strict=True):
+            rows = values.moments_of(ValueKind.INDICES, name)
+            both.append(values.moments.digest[rows[values.moments.call[rows] >= call]].tolist())
+            if len(values.moments_of(ValueKind.WORKER_SEED, name)):
+                return False
+        least = min(map(len, both))
+        return least > 0 and both[0][:least] == both[1][:least] and NO_VALUE not in both[0]
 
     def _of_state(self, lack: NotRestored) -> Omission:
         root, name, kind = lack.root, "", lack.kind
@@ -492,21 +520,34 @@ class _Compared:
 
     def _remedy(self, kind: ValueKind, name: str, location: str) -> str:
         if kind in _HELD or (kind is ValueKind.OUTSIDE and name):
-            return f"Save it: {self._pasted(f'{name}.state_dict()', f'{name}.load_state_dict(VALUE)', name, location)}"
+            functions = (change.key[1] for change in self._whole.changes() if change.location == location)
+            made = "" if name.startswith("self.") else next(functions, "")
+            both = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)"
+            return f"Save it: {self._pasted(*both, last(name), location, function=made)}"
         return _REMEDIES.get(kind, _REMEDIES[None])
 
-    def _pasted(self, value: str, restore: str, key: str, made: str = "", *, drawn: bool = False) -> str:
+    def _pasted(
+        self, value: str, restore: str, key: str, made: str = "", *, function: str = "", drawn: bool = False
+    ) -> str:
         """The two lines to paste: where the checkpoint is written, and where it is read or, if that is later, behind
-        the line that makes the thing."""
-        read = "" if self._loaded is None else self._loaded.location
-        stored = () if self._loaded is None else self._loaded.text.stores
+        the line that makes the thing; ``function``: the one in which it has its name."""
+        read = self._in_scope(self._resumed, "" if self._loaded is None else self._loaded.location, function)
         holds = {path.partition(".")[0] for text in self._resumed.texts.values() for path in text.reads if "." in path}
-        name = next((path for path in stored if path in holds), "checkpoint")
-        after = made if drawn or (made and self._order(made) > self._order(read)) else read
-        written = f" ({self._written})" if self._written else ""
-        behind = f" (after {after})" if after else " before the first step"
+        name = next((path for path in self._text(read).stores if path in holds), "checkpoint")
+        is_later = bool(read and made and self._order(made) > self._order(read))
+        after = made if drawn or is_later else read
+        written = self._in_scope(self._whole, self._written, function)
+        behind = f" (after {after}{', where it resumes' * is_later})" if after else " before the first step"
         restore = restore.replace("VALUE", f'{name}["{key}"]')
-        return f'`"{key}": {value}` in what is saved{written}, and give it back{behind}: `{restore}`.'
+        saved = f"in what is saved{f' ({written})' if written else ''}"
+        return f'`"{key}": {value}` {saved}, and give it back{behind}: `{restore}`.'
+
+    def _in_scope(self, run: RunLines, location: str, function: str) -> str:
+        """``location``, or the line of ``function`` that led there, if its names are no others' there."""
+        at = run.place_in(function, location)
+        if function != "<module>" or run.texts.get(at, LineText()).stores:
+            return at
+        return location  # a function has the names of its module
 
     def _of_generator(self, lack: NotRestored, own: str) -> str:
         name, root = lack.name, lack.root
@@ -698,7 +739,8 @@ class _Compared:
             save, give = next((both for kind, both in _STATES_OF.items() if kind in calls), _STATES_OF["torch"])
             save, give = save.replace("NAME", name), give.replace("NAME", name)
         location = at or changed or next(iter(each.path), each.root.location)
-        return Omission(what=what, location=location, remedy=f"Save {self._pasted(save, give, key, at)}")
+        pasted = self._pasted(save, give, key, at, function="" if name.startswith("self.") else each.function)
+        return Omission(what=what, location=location, remedy=f"Save {pasted}")
 
     def _counters(self) -> Iterator[Omission]:
         """Yield numbers that the program's lines count by: a count that nothing sets back counts as not restored."""

@@ -16,7 +16,9 @@ loader = DataLoader(TensorDataset(torch.arange(8.0)[:, None] / 8), batch_size=4)
 model = nn.Sequential(nn.Linear(1, 8), nn.Dropout(0.1), nn.Linear(8, 1))
 optimizer = torch.optim.AdamW(model.parameters(), 0.01)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
-model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+if LACKS != "scheduler":  # else it is in no checkpoint
+    scheduler = accelerator.prepare(scheduler)
 first_epoch, best = 0, 9.0
 average = [parameter.detach().clone() for parameter in model.parameters()]
 if "--resume" in sys.argv:
