@@ -16,7 +16,7 @@ from tracer.divergence.lines import ComparedLines, LineKind, compared_lines
 from tracer.errors import TableError
 from tracer.runner.repeated.declared import Circumstance
 from tracer.tables.rules import parse
-from tracer.tables.sources import SourceTable, source_of, sources
+from tracer.tables.sources import SOURCES, SourceTable, source_of
 from tracer.trace.lines import GENERATOR, RESULT, Entered, LineCode, LineRecord, LineRow, LineText, Text, read_lines
 
 
@@ -367,6 +367,23 @@ TIMED = {
         "    return await asyncio.wait_for(one(), 9)\nop(asyncio.run(main()))\n",
         [8],
     ),
+    "a result that is waited for no longer, by its place": (
+        "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\nk = pool.submit(int)\n"
+        "n = ''.join(['a'])\nop({}.get(k, 0))\ngot = k.result(9)\nop(got)\n",
+        [9],
+    ),
+    "a timeout that is handed on": (
+        "from concurrent.futures import Future\nclass Client:\n    def __init__(self, timeout):\n"
+        "        self.timeout = timeout\n    def get(self, asked, timeout=0):\n        got = asked.result(\n"
+        "            timeout=timeout or self.timeout\n        )\n        return got\n"
+        "done = Future()\ndone.set_result(1)\nclient = Client(timeout=9)\nkept = dict(timeout=3)\n"
+        "op(client.get(done, timeout=8))\n",
+        [9],
+    ),
+    "a timeout of an object of a library's": (
+        "import threading\nbarrier = threading.Barrier(1, timeout=9)\nk = barrier.wait()\nop(k)\n",
+        [],
+    ),
     "a program that may not be done": (
         "import subprocess, sys\np = subprocess.Popen([sys.executable, '-V'], stdout=-3)\np.wait()\n"
         "done = [q for q in [p] if q.poll() is not None]\nop(len(done))\n",
@@ -392,6 +409,60 @@ TIMED = {
         [6],
     ),
 }
+
+
+#: Runs that agree take results as they come, all from one worker.
+AS_DONE = {
+    "in a list": ("got = []\nfor each in as_completed(futures):\n    got.append(each.result())\n", [7]),
+    "in a list at once": ("got = [each.result() for each in as_completed(futures)]\n", [6]),
+    "numbered as they come": (
+        "got = {}\nfor each in as_completed(futures):\n    got[each.result()] = numbers.pop()\n",
+        [7],
+    ),
+    "summed up": ("got = 0\nfor each in as_completed(futures):\n    got += each.result()\n", [7]),
+    "the first of them": ("got = next(as_completed(futures)).result()\n", [6]),
+    "by their keys": (
+        "got = {}\nfor each in as_completed(futures):\n    place = futures[each]\n    got[place] = each.result()\n",
+        [],
+    ),
+    "by their keys at once": ("got = {futures[each]: each.result() for each in as_completed(futures)}\n", []),
+    "sorted": ("got = sorted(as_completed(futures), key=futures.get)\n", []),
+    "counted": ("got = len(set(as_completed(futures)))\n", []),
+}
+
+
+@pytest.mark.parametrize("name", AS_DONE)
+def test_where_runs_agree_a_line_that_takes_what_is_done_first_is_known_unless_its_order_decides_nothing(
+    tmp_path: Path, name: str
+) -> None:
+    source, lines = AS_DONE[name]
+    source = (
+        "from concurrent.futures import Future, as_completed\n"
+        "futures, numbers = {Future(): 0}, [1]\nfor each in futures:\n    each.set_result(1)\n"
+        f"CALLS = []\n{source}CALLS.append(str(got))\n"
+    )
+    runs = [{"": traced(tmp_path, source, name=run)} for run in "ab"]
+    found = compared_lines(*runs).timed
+    assert [int(each.location.rpartition(":")[2]) for each in found] == lines
+    assert {each.source for each in found} <= {"completion-order"}
+
+
+@pytest.mark.parametrize(("producers", "lines"), [(1, []), (2, [10])])
+def test_what_one_thread_puts_into_a_queue_has_one_order(tmp_path: Path, producers: int, lines: list[int]) -> None:
+    source = f"""\
+        import queue, threading
+        q = queue.Queue()
+        def fill(k):
+            q.put(k)
+        for k in range({producers}):
+            thread = threading.Thread(target=fill, args=(k,))
+            thread.start()
+            thread.join()
+        for k in range({producers}):
+            got = q.get()
+        """
+    runs = [{"": traced(tmp_path, dedent(source), name=run)} for run in "ab"]
+    assert [int(each.location.rpartition(":")[2]) for each in compared_lines(*runs).timed] == lines
 
 
 @pytest.mark.parametrize("name", TIMED)
@@ -1280,10 +1351,10 @@ def test_which_are_done_is_told_from_the_order_of_a_set_that_has_all(tmp_path: P
 
 
 def test_each_row_says_what_to_do() -> None:
-    assert all(row.name and row.remedy for row in sources())
-    assert [row.id for row in sources() if not row.calls and not row.generator] == ["shared-by-threads"]
-    assert len({row.id for row in sources()}) == len(sources())
-    assert {word for row in sources() for word in row.circumstances} <= set(Circumstance)
+    assert all(row.name and row.remedy for row in SOURCES)
+    assert [row.id for row in SOURCES if not row.calls and not row.generator] == ["shared-by-threads"]
+    assert len({row.id for row in SOURCES}) == len(SOURCES)
+    assert {word for row in SOURCES for word in row.circumstances} <= set(Circumstance)
 
 
 @pytest.mark.parametrize("field", ['circumstance = ["folder"]', 'circumstances = ["moon"]', 'generator = "jax"'])

@@ -34,10 +34,10 @@ Examples:
   torchrun --nproc-per-node 2 -m tracer repeat train.py
 
 Exit code 0: all runs agree in every call that was compared, which is no proof.
-1: they diverge. 3: they agree, and a recording is not whole, processes were
-started, which are not followed, or a line decides by the clock; or a signal
-ended the runs, and what was compared until then is reported. 4: they agree,
-and the script fails."""
+1: they diverge, end with different exit codes, or one is killed by a signal.
+3: they agree, and a recording is not whole, processes were started, which are
+not followed, or a line decides by the clock; or a signal ended the runs, and
+what was compared until then is reported. 4: they agree, and the script fails."""
 
 
 class _OfCircumstances(click.Option):

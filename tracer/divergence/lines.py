@@ -33,6 +33,8 @@ from tracer.trace.lines import (
     GLOBAL,
     IMPORTS,
     ITERATES,
+    KEYED,
+    MAYBE,
     NO_DIGEST,
     RESULT,
     RETURNED,
@@ -69,8 +71,14 @@ OWN = "g"
 CLOCK = "clock"
 #: The rows of what makes a generator, and of what draws from one that was made.
 _MAKES, _DRAWS = "own-generator", "own-generator-draw"
-#: The rows of what asks how far others are, and of ports.
-_POLL, _PORT = "done-by-then", "port"
+#: The rows of what asks how far others are, of what waits for so long and no longer, and of ports.
+_POLL, _TIMEOUT, _PORT = "done-by-then", "timeout", "port"
+#: Those of what takes results as they come.
+OF_ORDER = _AS_DONE, _QUEUE = "completion-order", "queue"
+#: Calls and marks of statements to which an order says nothing.
+_ORDERLESS = frozenset(
+    {KEYED, "builtins.sorted", "builtins.set", "builtins.frozenset", "builtins.len", "builtins.dict"}
+)
 #: Packages whose functions give what follows from what they are given, but for the rows of the table of sources.
 FOLLOWS = re.compile(
     "_?(builtins|torch|numpy|math|operator|itertools|functools|collections|re|json|struct|hashlib|zlib|copy|statistics|"
@@ -715,19 +723,47 @@ class _Comparison:
         return root
 
     def _absorbs(self, frame: _PairedFrame, line: int, text: LineText, before: Origins) -> None:
-        """Note a line that makes the same of two readings of the clock, waits no longer than a timeout, or asks how far
-        others are: in a faster or slower run it may give another value, or raise."""
+        """Note a line that makes the same of two readings of the clock, waits no longer than a timeout, asks how far
+        others are, or takes what they give as it comes: a faster or slower run may get another value, or raise."""
         if "builtins.print" in text.calls and not text.stores and all(map(_is_telling, text.calls)):
             return
-        own, decides = source_of(text.calls), DECIDES in text.calls
-        kind = TIMEOUT if TIMEOUT in text.calls else "" if own is None else own.id
-        if kind not in (TIMEOUT, _POLL):
+        own, decides = _source_of(text), DECIDES in text.calls
+        kind = _TIMEOUT if any(map(self._limits, text.calls)) else "" if own is None else own.id
+        if kind in OF_ORDER:
+            is_order = (kind == _AS_DONE or _is_of_queue(text, "get")) and _ORDERLESS.isdisjoint(text.calls)
+            kind = kind if is_order else ""
+        elif kind not in (_TIMEOUT, _POLL):
             roots = before | frame.returned if decides or not self._is_told(frame, text, kind) else _NOTHING
             rows = [own if decides else None, *map(self._row_of_table, roots)]
             kind = CLOCK if any(row is not None and row.id == CLOCK for row in rows) else ""
         answers = decides or text.stores or any(call == RETURNS or call.endswith("_nowait") for call in text.calls)
-        if kind and (answers or kind == TIMEOUT):
+        if kind and (answers or kind in (_TIMEOUT, _AS_DONE)):
             self.timed.setdefault(self._named(LineKind.LINE, frame, line), kind)
+
+    def _is_timed(self, root: LineRoot, kind: str) -> bool:
+        """Return whether a line that was noted may give another value after all: not an order that was another one in
+        these runs, or that of a queue with one who puts."""
+        if kind != _QUEUE:
+            return kind != _AS_DONE or root not in self.roots
+        puts = {
+            frame
+            for frame in self.one.frames
+            for row in frame.rows
+            if _is_of_queue(self.one.text(frame, row.line), "put", "put_nowait")
+        }
+        return root not in self.roots and len({(frame.process, frame.entered.thread) for frame in puts}) > 1
+
+    def _limits(self, call: str) -> bool:
+        """Return whether it is the mark of a call that waits for a timeout and no longer.
+
+        One of the program's own hands it on, and one that makes an object keeps it.
+        """
+        if call.endswith(MAYBE):
+            row = source_of((call.removesuffix(MAYBE),))
+            return row is not None and row.waits
+        path = call.removesuffix(TIMEOUT).split(".")
+        is_kept = path[0] == "builtins" or path[-1][:1].isupper() or not self.own.isdisjoint(path)
+        return call.endswith(TIMEOUT) and not is_kept
 
     def _is_told(self, frame: _PairedFrame, text: LineText, kind: str) -> bool:
         """Return whether a line stores nothing but a text of what it reads, or what such a text opens: no decision."""
@@ -1109,7 +1145,8 @@ class _Comparison:
             source = self._source(root, root if maker.location in found else maker, reached.get(root))
             found.setdefault(source.location, replace(source, is_followed=root in followed))
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
-        timed = tuple(replace(self._source(of, of, None), source=row) for of, row in self.timed.items())
+        rows = {of: row for of, row in self.timed.items() if self._is_timed(of, row)}
+        timed = tuple(replace(self._source(of, of, None), source=row) for of, row in rows.items())
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
         order = sorted(found.values(), key=lambda each: (not each.reaches, each.source == _PORT))  # last a mere number
         return ComparedLines(sources=tuple(order), timed=timed, notes=notes, first=at_first)
@@ -1172,7 +1209,9 @@ class _Comparison:
         return frozenset((self.answers if row.is_order else self.elsewhere) if row.waits else ())
 
     def _row_of_table(self, root: LineRoot) -> Source | None:
-        calls = (call for call in self._calls_of(root) if call != TIMEOUT or root in self.raising)
+        calls = self._calls_of(root)
+        raised = root in self.raising and any(map(self._limits, calls))
+        calls = (TIMEOUT if raised else "", *(call for call in calls if not _is_mark(call)))
         row = source_of(calls, root.generator)
         if root in self.orders:
             return source_by_id("shared-by-threads")
@@ -1349,7 +1388,15 @@ def _is_seeding(before: tuple[str, str], now: tuple[str, str], text: LineText) -
 
 def _source_of(text: LineText) -> Source | None:
     """What a statement is, as long as it does not raise."""
-    return source_of(call for call in text.calls if call != TIMEOUT)
+    return source_of(call for call in text.calls if not _is_mark(call))
+
+
+def _is_of_queue(text: LineText, *methods: str) -> bool:
+    return any("queue" in call.lower() and call.rpartition(".")[2] in methods for call in text.calls)
+
+
+def _is_mark(call: str) -> bool:
+    return call.endswith((TIMEOUT, MAYBE))
 
 
 def _hashes(source: Source | None) -> bool:

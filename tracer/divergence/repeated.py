@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 import msgspec
 from msgspec.structs import replace
@@ -121,6 +123,8 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The lines that were held, in the order in which they were tried."""
     timed: tuple[str, ...] = ()
     """Where runs agree: lines that decide by the clock, so that a faster or slower run may differ."""
+    orders: tuple[str, ...] = ()
+    """Where runs agree: lines that take what others give as it comes, in an order that may be another in the next."""
     otherwise: str | None = None
     """What a run that was not recorded prints or writes otherwise then; empty if nothing, ``None`` if nothing tells."""
     lines_note: str = ""
@@ -151,9 +155,10 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether all runs agree in every compared call, and one that was not recorded in what it leaves. That proves
-        nothing."""
-        return not self.otherwise and all(outcome.agrees for outcome in self.arms.values())
+        """Whether all runs agree in every compared call and in how they end, and one that was not recorded in what it
+        leaves. That proves nothing."""
+        alike = not self.otherwise and not self.ended_apart
+        return alike and all(outcome.agrees for outcome in self.arms.values())
 
     @property
     def ends(self) -> tuple[EndState, ...]:
@@ -227,9 +232,25 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def ended_apart(self) -> str:
+        """``run 2 was killed by SIGSEGV, run 1 ended with exit code 0``; empty where all ended with one exit code."""
+        runs = sorted((run for run in self.runs if not run.held and not run.stopped), key=lambda run: run.code)
+        ended = [(code, [run.name for run in alike]) for code, alike in groupby(runs, lambda run: run.code)]
+        if len(ended) < 2 and all(code >= 0 for code, _ in ended):
+            return ""
+        return ", ".join(f"{' and '.join(names)} {_ended(code, len(names))}" for code, names in ended)
+
+    @property
     def failed(self) -> tuple[Run, ...]:
         """Runs that failed."""
         return tuple(run for run in self.runs if run.code and not run.stopped)
+
+
+def _ended(code: int, runs: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    name = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
+    return f"{'was' if runs == 1 else 'were'} killed by {name}"
 
 
 def not_followed(runs: Iterable[Family]) -> tuple[int, int]:
@@ -420,7 +441,11 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
 def remedy_of(source: LineSource) -> str:
     """What to change at a line, as a sentence: that of its kind, or what can be said of any."""
     row = source_by_id(source.source)
-    may_give = (call for call in source.may_call if "." in call and call[:1] != "?" and not FOLLOWS.match(call))
+    may_give = (
+        call
+        for call in source.may_call
+        if "." in call and " " not in call and call[:1] != "?" and not FOLLOWS.match(call)
+    )
     calls = [f"`{call}`" for call in may_give][:2]
     gives = (
         f"{' or '.join(calls)} gives" if calls else "it decides by" if source.kind is LineKind.BRANCH else "it gives"

@@ -110,6 +110,7 @@ def repeated_json(repeated: Repeated, plan: Sequence[PlannedChange] = ()) -> dic
         ],
         "lines_note": repeated.lines_note,
         "timed": [*repeated.timed],
+        "orders": [*repeated.orders],
         "otherwise": repeated.otherwise,
         "not_held": repeated.not_held,
         "follows": divergence.follows,

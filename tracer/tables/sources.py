@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -40,16 +39,15 @@ class SourceTable(msgspec.Struct, forbid_unknown_fields=True):
     source: list[Source]
 
 
-@cache
-def sources() -> tuple[Source, ...]:
-    """The table, in the order in which rows are asked."""
-    return tuple(load(Path(__file__).with_name("sources.toml"), SourceTable).source)
+#: The table, in the order in which rows are asked. It is read under the lock of the import: msgspec crashes where two
+#: threads make it read a type for the first time.
+SOURCES = tuple(load(Path(__file__).with_name("sources.toml"), SourceTable).source)
 
 
 def source_of(calls: Iterable[str], generator: str = "") -> Source | None:
     """The row for a line that makes ``calls``, or draws from a global generator; ``None`` without one."""
     calls = tuple(calls)
-    for row in sources():
+    for row in SOURCES:
         if generator and row.generator and generator.startswith(row.generator):
             return row
         if not generator and any(_matches(call, glob) for glob in row.calls for call in calls):
@@ -63,4 +61,4 @@ def _matches(call: str, glob: str) -> bool:
 
 def source_by_id(name: str) -> Source | None:
     """The row with this id; ``None`` without one."""
-    return next((row for row in sources() if row.id == name), None)
+    return next((row for row in SOURCES if row.id == name), None)

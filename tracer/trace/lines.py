@@ -27,13 +27,15 @@ RETURNED, GENERATOR = "%return", "%generator "
 ARGUMENTS = "()"
 #: How what a function returns is named.
 RESULT = "its result"
-#: Stand among the calls of a line that iterates, and of statements that import, return, catch an exception, or give a
-#: ``timeout``.
-ITERATES, IMPORTS, RETURNS, CATCHES, TIMEOUT = "iterates", "imports", "returns", "catches", "timeout"
+#: Stand among the calls of a line that iterates, and of statements that import, return or catch an exception.
+ITERATES, IMPORTS, RETURNS, CATCHES = "iterates", "imports", "returns", "catches"
 #: Stands there for one that calls nothing, and declares a class or hands on what it reads.
 IDLE = "idle"
-#: Stand there for a statement, or an expression of it, that has a condition, or makes a text of values.
-DECIDES, FORMATS = "decides", "formats"
+#: End there what is called with a ``timeout``, and with what may be one by its place.
+TIMEOUT, MAYBE = " timeout", " timeout?"
+#: Stand there for a statement, or an expression of it, that has a condition, makes a text of values, or stores by keys
+#: alone what a loop is given.
+DECIDES, FORMATS, KEYED = "decides", "formats", "keyed"
 #: Leads the digest of a value that a module or class of the program's holds, and no object by itself.
 STATIC = "="
 #: Leads names of the module that a function reads or stores.

@@ -7,6 +7,7 @@ import io
 import os
 import random
 import secrets
+import subprocess
 import sys
 import time
 import uuid
@@ -171,6 +172,32 @@ def test_the_table_is_asked_of_what_gives_a_number_and_not_of_a_plain_one(monkey
     assert asked == []
     seed(time.time_ns() % 1000)
     assert "time.time_ns" in asked
+
+
+#: Each round has new types, which msgspec reads; threads that seed at once ask for the same ones.
+ASKED_AT_ONCE = """
+import sys, threading
+sys.setswitchinterval(1e-5)
+found = []
+def ask(barrier):
+    barrier.wait()
+    from tracer.tables.sources import source_of
+    found.append(source_of(["time.time"]).id)
+for _ in range(12):
+    sys.modules.pop("tracer.tables.sources", None)
+    barrier = threading.Barrier(6)
+    threads = [threading.Thread(target=ask, args=(barrier,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+print(len(found))
+"""
+
+
+def test_threads_that_ask_the_table_first_at_once_crash_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", ASKED_AT_ONCE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "72\n"), done.stderr
 
 
 #: A script's way from a number to a seed, without the number.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement
 from tracer.divergence.causes import RootCause
 from tracer.divergence.model import EndState
-from tracer.divergence.repeated import Held, Repeated, next_steps
+from tracer.divergence.repeated import Held, Repeated, Run, next_steps
 from tracer.names import ValueKind, Verdict
 from tracer.report import Report
 from tracer.report.render.terminal import READER, drawn, printed
@@ -130,3 +131,31 @@ def test_runs_that_agree_have_what_the_tables_say_can_differ() -> None:
     assert "train.py:7 aten.index_add_.default conditional" in text
     assert "train.py:3" not in text
     assert "all the same" not in printed(drawn(repeated_blocks(agree, READER, findings=[seeded])), color=False)
+
+
+@pytest.mark.parametrize(
+    ("codes", "clause"),
+    [
+        ((0, 0), ""),
+        ((1, 1), ""),
+        ((0, -11), "run 2 was killed by SIGSEGV, run 1 ended with exit code 0"),
+        ((3, 0), "run 2 ended with exit code 0, run 1 ended with exit code 3"),
+        ((-9, -9), "run 1 and run 2 were killed by SIGKILL"),
+    ],
+)
+def test_runs_of_which_one_was_killed_or_that_end_with_several_codes_do_not_agree(
+    codes: tuple[int, int], clause: str
+) -> None:
+    runs = tuple(Run(name=f"run {n}", file=f"run-{n}.json", code=code) for n, code in enumerate(codes, 1))
+    found = repeated(divergence(), runs=runs)
+    assert (found.agrees, found.ended_apart) == (not clause, clause)
+    assert repeated_headline(found).lower().startswith(clause.lower())
+    diverging = repeated(divergence(root()), runs=runs)
+    assert repeated_headline(diverging).lower().endswith(clause.lower())
+    ended = replace_runs(runs, stopped=True)
+    assert repeated(divergence(), runs=ended, ended_by="ended by SIGTERM").agrees
+
+
+def replace_runs(runs: tuple[Run, ...], **fields: Any) -> tuple[Run, ...]:
+    """The runs with other fields."""
+    return tuple(msgspec.structs.replace(run, **fields) for run in runs)

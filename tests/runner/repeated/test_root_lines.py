@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.support.slow import slow_unless
 from tracer.divergence.causes import RootCause
@@ -309,6 +310,36 @@ class _Laboratory:
         return False
 
 
+BEGAN = LineSource(
+    location="a.py:1", held_at="a.py:1", names=("t",), source="clock", path=("train.py:9",), reaches=True
+)
+ASKED = {
+    "a decision": replace(BEGAN, location="b.py:1", held_at="b.py:1", names=(), kind=LineKind.BRANCH),
+    "a second reading": replace(BEGAN, location="b.py:1", held_at="b.py:1", names=("now",)),
+    "what comes of both": replace(BEGAN, location="b.py:1", held_at="b.py:1", names=("took",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "outcomes", "proven"),
+    [
+        ("a decision", {"b.py:1": ["agrees"]}, "b.py:1"),
+        ("a decision", {"b.py:1": ["differs"], "a.py:1": ["agrees", "agrees"]}, "a.py:1+b.py:1"),
+        ("a second reading", {"a.py:1": ["agrees", "agrees"], "b.py:1": ["agrees"]}, "a.py:1+b.py:1"),
+        ("a second reading", {"a.py:1": ["differs", "agrees"], "b.py:1": ["agrees"]}, "a.py:1+b.py:1"),
+        ("what comes of both", {"a.py:1": ["agrees"], "b.py:1": ["agrees"]}, "b.py:1+a.py:1"),
+    ],
+)
+def test_a_time_that_is_given_proves_nothing_where_the_run_reads_the_clock_again(
+    tmp_path: Path, asked: str, outcomes: dict[str, list[str]], proven: str
+) -> None:
+    """A run that takes its own time from another's makes something that neither had, and may agree by luck."""
+    began = replace(BEGAN, path=("b.py:1", "train.py:9")) if asked == "what comes of both" else BEGAN
+    found = _Holding(_Laboratory(tmp_path, outcomes), [began, ASKED[asked]], (), tmp_path, 0, ()).held()
+    assert ["+".join(each.lines) for each in found if each.agrees] == [proven]
+    assert not any(outcomes.values())
+
+
 WAY = ("a.py:2", "b.py:3", "c.py:4", "train.py:9")
 PORT = LineSource(location="a.py:1", held_at="a.py:1", reaches=True, names=("port",), path=WAY, closed=WAY)
 OTHER = LineSource(location="b.py:8", held_at="b.py:8", reaches=True, path=WAY[2:], closed=WAY[2:])
@@ -505,6 +536,24 @@ def test_runs_that_agree_are_undecided_where_a_line_decides_by_the_clock(
     assert (found.agrees, found.timed, len(found.runs)) == (True, ("train.py:5",), 3)
     assert "train.py:5" in repeated_headline(found)
     assert repeated_json(found)["timed"] == ["train.py:5"]
+
+
+def test_an_order_that_luck_may_have_made_alike_is_named_and_no_reason_to_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """\
+        import torch
+        from concurrent.futures import ThreadPoolExecutor, as_completed
+        with ThreadPoolExecutor(1) as pool:
+            numbers = [each.result() for each in as_completed([pool.submit(float)])]
+        y = torch.tensor(numbers) * 2
+        print("numbers", len(numbers))
+        """
+    monkeypatch.setitem(SCRIPTS, "order", (source, ()))
+    found = repeated(tmp_path, "order", monkeypatch)
+    assert (found.agrees, found.otherwise, found.timed, found.orders) == (True, "", (), ("train.py:4",))
+    assert "train.py:4" in repeated_headline(found)
+    assert repeated_json(found)["orders"] == ["train.py:4"]
 
 
 #: What it prints differs in a run that is not recorded, however fast it is.

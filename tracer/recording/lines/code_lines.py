@@ -10,13 +10,26 @@ import random
 import sys
 from collections.abc import Iterable, Iterator, Set
 from functools import cache
+from operator import or_
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakSet
 
 from tracer.recording.lines.variable_digests import CODE, attributes_of, qualified
-from tracer.trace.lines import CATCHES, DECIDES, FORMATS, IDLE, IMPORTS, ITERATES, RETURNS, TIMEOUT, LineText
+from tracer.trace.lines import (
+    CATCHES,
+    DECIDES,
+    FORMATS,
+    IDLE,
+    IMPORTS,
+    ITERATES,
+    KEYED,
+    MAYBE,
+    RETURNS,
+    TIMEOUT,
+    LineText,
+)
 
 _LOADS = (
     "LOAD_NAME",
@@ -40,6 +53,8 @@ _MARKS: dict[type, str] = {
     ast.Import: IMPORTS,
     ast.ImportFrom: IMPORTS,
     ast.ClassDef: IDLE,
+    ast.DictComp: KEYED,
+    ast.SetComp: KEYED,
 }
 #: What calls code, or goes through something.
 _CALLING = ("CALL", "BEFORE_", "SETUP_", "GET_A", "UNPACK_", "LIST_EXTEND", "SET_UPDATE", "BINARY_", "INPLACE_")
@@ -47,6 +62,12 @@ _CALLING = ("CALL", "BEFORE_", "SETUP_", "GET_A", "UNPACK_", "LIST_EXTEND", "SET
 _BY_ADDRESS, _TENSORS = (object.__hash__, MethodType.__hash__), ("torch.Tensor", "torch.nn.parameter.Parameter")
 #: Entries of a dictionary that are looked at.
 _MEMBERS = 16
+#: Stands for what no path leads to.
+_UNKNOWN = "?"
+#: Functions in whose order of calls nothing shows.
+_PLAINLY = ("float", "int", "len", "list", "print", "str", "tuple")
+#: Methods that wait, and take a timeout by its place.
+_WAITING = ("get", "join", "result", "wait")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -69,11 +90,39 @@ class _Statements:
                     last = max(first, min(inner.lineno for inner in below) - 1)
                 self.at.update(dict.fromkeys(range(first, last + 1), (first if last > first else 0, loop)))
                 loop = first if isinstance(node, _LOOPS) else 0 if isinstance(node, _SCOPES) else loop
-            elif isinstance(node, ast.keyword) and node.arg in (TIMEOUT, "return_when"):
+                mark = KEYED if isinstance(node, _LOOPS[:2]) and _is_keyed(node) else mark
+            elif isinstance(node, ast.keyword) and node.arg == "return_when":
                 mark = node.arg
+            elif isinstance(node, ast.Call):
+                mark = _limit_of(node)
             if mark:
                 self.marks.setdefault(first, []).append(mark)
             waiting += [(child, first, loop) for child in ast.iter_child_nodes(node)]
+
+
+def _is_keyed(loop: ast.For | ast.AsyncFor) -> bool:
+    """Return whether rounds of a loop merely store by keys what they are given: their order decides nothing."""
+    nodes = [node for statement in loop.body for node in ast.walk(statement)]
+    bound = {node.id for node in (*ast.walk(loop.target), *nodes) if isinstance(node, ast.Name) and _is_bound(node)}
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    own = [isinstance(func, ast.Attribute) and getattr(func.value, "id", "") in bound for func in called]
+    plain = [getattr(func, "id", "") in _PLAINLY for func in called]
+    stores = [node for node in nodes if isinstance(node, ast.Subscript) and _is_bound(node)]
+    by_key = all(not isinstance(node.slice, ast.Constant) for node in stores)
+    others = (ast.AugAssign, ast.Break, ast.Return, ast.Yield, ast.Await)
+    return bool(stores) and by_key and all(map(or_, own, plain)) and not any(isinstance(node, others) for node in nodes)
+
+
+def _is_bound(node: ast.Name | ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _limit_of(call: ast.Call) -> str:
+    """The mark of a call that is given a ``timeout``, or something where functions of that name take one; or empty."""
+    is_named = any(keyword.arg == TIMEOUT.strip() for keyword in call.keywords)
+    if is_named or (call.args and getattr(call.func, "attr", "") in _WAITING):
+        return f"{ast.unparse(call.func)}{TIMEOUT if is_named else MAYBE}"
+    return ""
 
 
 @cache
@@ -179,8 +228,13 @@ def _inner(code: CodeType) -> Iterator[CodeType]:
 
 
 def resolved(text: LineText, frame: FrameType) -> LineText:
-    """``text`` with the qualified names of the functions and classes that its paths lead to."""
-    names, marks = dict.fromkeys(text.calls), {IDLE, ITERATES}.intersection(text.calls)
+    """``text`` with the qualified names of the functions and classes that its paths, and those of marks, lead to."""
+    names: dict[str, None] = {}
+    for call in text.calls:
+        path, space, mark = call.rpartition(" ")
+        called = [_UNKNOWN, *_names_of(path.split("."), frame, frozenset())] if space else [""]
+        names[f"{called[-1]}{space}{mark}"] = None
+    marks = {IDLE, ITERATES}.intersection(text.calls)
     for path in text.reads:
         names.update(dict.fromkeys(_names_of(path.split("."), frame, marks)))
     files = (frame.f_locals.get(name) for name in text.stores)

@@ -463,21 +463,22 @@ def _headline(repeated: Repeated) -> tuple[str, ...]:
     before = repeated.as_it_stands
     if before is not None:
         return (f"As you have it {_briefly(before)}; under the plan {_briefly(repeated)}",)
-    unvaried = repeated.arms[UNVARIED]
+    unvaried, parted = repeated.arms[UNVARIED], repeated.ended_apart
+    who = "they" if all(run in repeated.failed for run in repeated.runs) else "one"
     if not unvaried.agrees and unvaried.first is not None:
         diverges = divergence_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
-        return tuple(filter(None, (line_sentence(repeated), diverges, held_sentence(repeated))))
+        return tuple(filter(None, (line_sentence(repeated), diverges, held_sentence(repeated), _capital(parted))))
     calls = f"{_all_calls(unvaried.calls_compared)}{_but_beside(repeated.divergence)}"
     if repeated.ended_by:
         calls = f"the calls that were compared ({unvaried.calls_compared:,})"
     if repeated.failed:
-        calls = f"the calls that both made before they failed ({unvaried.calls_compared:,})"
+        calls = f"the calls that both made before {who} failed ({unvaried.calls_compared:,})"
     of_inference = " of this inference" if repeated.divergence.is_inference else ""
     whole = "" if repeated.ended_by or repeated.failed else _and_in_outputs(repeated.divergence)
     recorded = " recorded" if repeated.otherwise else ""
     agree = f"{unvaried.runs + 1}{recorded} runs{of_inference} agree in {calls}{whole}"
     if not unvaried.calls_compared:
-        failed = ": the script failed before it made one" if repeated.failed else ""
+        failed = ": the script failed before it made one" if repeated.failed and not parted else ""
         agree = f"{unvaried.runs + 1} runs made no call that could be compared{failed}"
     if repeated.otherwise:
         return line_sentence(repeated), f"{agree}, but one that was not recorded {repeated.otherwise}"
@@ -487,6 +488,8 @@ def _headline(repeated: Repeated) -> tuple[str, ...]:
     for arm, outcome in repeated.arms.items():
         if outcome.first is not None:
             return (f"{agree}; under other circumstances ({arm}) they diverge at {place_of_root(outcome.first)}",)
+    if parted:
+        return _capital(parted), "; ".join((agree, *reservations(repeated)))
     if len(repeated.arms) > 1:
         agree = f"{agree}, and so do those of {plural(len(repeated.arms) - 1, 'arm')}"
     return ("; ".join((agree, *reservations(repeated))),)
@@ -527,6 +530,7 @@ def _briefly(repeated: Repeated) -> str:
     ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
     left = f", but {left_otherwise(repeated.ends)}" if repeated.ends else ""
     left = f", but one that was not recorded {repeated.otherwise}" if repeated.otherwise else left
+    ended = f", but {repeated.ended_apart}" if repeated.ended_apart else ended
     agree = f"they agree in {_all_calls(repeated.calls_compared)}{_but_beside(repeated.divergence)}{left}{ended}"
     return "; ".join((agree, *reservations(repeated)))
 
@@ -536,7 +540,14 @@ def reservations(repeated: Repeated) -> tuple[str, ...]:
     ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
     divergence = repeated.divergence
     nan = (nan_clause(divergence.losses) or nan_at_end(divergence.nan)) if repeated.agrees else ""
-    clauses = (ended, repeated.not_followed_clause, timed_clause(repeated), nan, _note(divergence))
+    clauses = (
+        ended,
+        repeated.not_followed_clause,
+        timed_clause(repeated),
+        _order_clause(repeated),
+        nan,
+        _note(divergence),
+    )
     return tuple(clause for clause in clauses if clause)
 
 
@@ -548,6 +559,14 @@ def timed_clause(repeated: Repeated) -> str:
     if repeated.otherwise is None:
         return f"what timing decides at {lines} may be decided otherwise where nothing is recorded"
     return f"a run that was not recorded prints and writes the same, though timing decides at {lines}"
+
+
+def _order_clause(repeated: Repeated) -> str:
+    """``what is done first is taken first at train.py:8 ...``; empty where nothing is, or that is the answer."""
+    if not repeated.orders or repeated.otherwise:
+        return ""
+    lines = joined(repeated.orders[:3])
+    return f"what is done first is taken first at {lines}, in an order that these runs may share by luck"
 
 
 def _note(divergence: Divergence) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
-from tracer.divergence.lines import CLOCK, ComparedLines, LineSource
+from tracer.divergence.lines import CLOCK, OF_ORDER, ComparedLines, LineSource
 from tracer.divergence.model import Divergence, Family, Recording
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
@@ -140,7 +140,7 @@ class _Series:
         self.notes: dict[str, str] = {}
         self.found = FoundLines()
         self.timed: tuple[LineSource, ...] = ()
-        """Lines that decide by the clock, where all runs agree."""
+        """Lines that decide by the clock or take what comes first, where all runs agree."""
         self.otherwise: str | None = None
         """What a run that is not recorded leaves otherwise then, as ``Repeated`` has it."""
         self.held: tuple[Held, ...] = ()
@@ -199,7 +199,7 @@ class _Series:
                 self.otherwise = self._held_against_plain()
                 self.found = FoundLines(self.timed, note=_TIMED) if self.otherwise else self.found
             if self.timed and self.otherwise is None and not self.ended_by:
-                say("tracer: one further run follows no lines, which take time: the program decides by the clock")
+                say("tracer: one further run follows no lines, which take time: what the program does hangs on timing")
                 self.follows_lines, number = False, self.asked.runs + 1
                 self._compare(base, self._run(f"{self.prefix}{number}", f"run {number}"))
                 if self._diverging() is not None:
@@ -211,7 +211,7 @@ class _Series:
         """What a run that is not recorded leaves otherwise; ``None`` where that is not known, and in a job of ranks."""
         if current_rank() is not None or self.asked.task.steps != StepRange():
             return None
-        say("tracer: one further run is not recorded, which takes time: the program decides by the clock")
+        say("tracer: one further run is not recorded, which takes time: what the program does hangs on timing")
         output = self._output(f"{self.prefix}plain")
         code, stopped = self._further(self._order(output, is_plain=True, children=False))
         if stopped or self.ended_by:
@@ -542,7 +542,8 @@ class _Series:
             sources=self.found.sources,
             held_lines=self.found.held,
             lines_note=self.found.note,
-            timed=tuple(source.location for source in self.timed),
+            timed=tuple(source.location for source in self.timed if source.source not in OF_ORDER),
+            orders=tuple(source.location for source in self.timed if source.source in OF_ORDER),
             otherwise=self.otherwise,
             texts=texts_of((source.called_from or source.location for source in self.found.sources), os.getcwd()),
             source=with_neighbours((root.called_from or root.location for root in roots), os.getcwd()),

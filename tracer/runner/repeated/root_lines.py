@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import OF_TRAINING
-from tracer.divergence.lines import ComparedLines, LineKind, LineSource, compared_lines, read_run
+from tracer.divergence.lines import CLOCK, ComparedLines, LineKind, LineSource, compared_lines, read_run
 from tracer.divergence.model import Divergence, Family, Root
 from tracer.divergence.repeated import HeldLine
 from tracer.errors import TraceError
@@ -392,6 +392,8 @@ class _Holding:
             elif way:
                 self._show([at], problems[way[0]])
         alone = [place for place in roots if not self._first or not set(roots[place]).isdisjoint(self._first)]
+        decide = {each.location for each in self._sources if each.kind is LineKind.BRANCH and each.source}
+        alone.sort(key=lambda place: decide.isdisjoint(roots[place]))  # what they decide by is given with them
 
         def tried(places: Sequence[str], way: Sequence[str] = (), at: str = "") -> _Try:
             named = tuple(at for place in places for at in roots[place])  # a draw, and who takes its number
@@ -423,6 +425,8 @@ class _Holding:
             agrees, problem = False, "runs in which nothing is held agree at times too, and no run was left"
         elif not agrees and not problem and not is_refuted:
             problem = "not all that it gives could be given"
+        if agrees and (again := self._read_again(tried)):
+            agrees, problem = False, f"{again} reads the clock too, and what comes of both may agree by luck"
         passed = tried.way.index(lines[0]) if problem == _FAILED and lines[0] in tried.way else -1
         others = [place for place in tried.way[passed + 1 :] if place in self._free and place not in lines]
         if is_to_go_on and others and self._laboratory.left and self._instead < _MOST_INSTEAD:
@@ -433,6 +437,14 @@ class _Holding:
         at = "" if roots == (tried.at,) else tried.at.removesuffix(ARGUMENTS)
         self._shown.append(HeldLine(lines=roots, agrees=agrees, runs=runs, problem=problem, at=at))
         return []
+
+    def _read_again(self, tried: _Try) -> str:
+        """Where the clock is read beside a time that was given: what a run makes of both shows nothing, unless the
+        decision itself is given, or what follows from them."""
+        clocks = [each for each in self._sources if each.source == CLOCK]
+        own = [each for each in clocks if each.location in tried.roots]
+        beside = (each.location for each in clocks if each not in own and {*tried.roots}.isdisjoint(each.path))
+        return next(beside, "") if any(each.kind is not LineKind.BRANCH for each in own) else ""
 
     def _proven(self, tried: _Try) -> tuple[str, ...]:
         """The roots of which holding lines shows something: those held, and whatever else may enter there.
