@@ -178,7 +178,7 @@ LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
             "setup": "rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (1 + n))",
             "after": "rates.step()",
         },
-        [("rates = torch", "LambdaLR is 2 steps behind")],
+        [("rates = torch", "`rates` (LambdaLR) is 2 steps behind")],
     ),
     "a copy that learns slowly": (
         {
@@ -193,7 +193,7 @@ LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
             "setup": "rates = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)",
             "after": "rates.step(9.0)",
         },
-        [("rates = torch", "ReduceLROnPlateau is 2 steps behind")],
+        [("rates = torch", "`rates` (ReduceLROnPlateau) is 2 steps behind")],
     ),
     "the second of two schedulers of a class": (
         {
@@ -203,7 +203,7 @@ LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
             "saves": 'state["one"] = one.state_dict()',
             "restore": 'one.load_state_dict(held["one"])',
         },
-        [("two = torch", "StepLR is 2 steps behind")],
+        [("two = torch", "`two` (StepLR) is 2 steps behind")],
     ),
     "what another object keeps than the one that reads it": (
         {
@@ -428,8 +428,8 @@ def test_of_two_optimizers_the_one_whose_states_are_lost_is_named(
     assert (found.step, omission.location) == (4, f"train.py:{5 if lost == 'm' else 6}")
     assert f"`opt_{lost}`" in omission.what
     assert f"opt_{lost}.load_state_dict" in omission.remedy
-    assert f"the optimizer `opt_{kept}`'s states" in found.restored
-    assert f"the optimizer `opt_{lost}`'s states" not in found.restored
+    assert f"the states of the optimizer `opt_{kept}`" in found.restored
+    assert f"the states of the optimizer `opt_{lost}`" not in found.restored
 
 
 SCALED = """

@@ -232,8 +232,7 @@ class _Compared:
                 is_own = len(updates) > 1 and kind in (ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER)
                 lost = {lack.kind for lack in self._lacks if lack.root or lack.ahead == ahead or not is_own}
                 if kind in agreeing - lost and (is_own or not ahead):
-                    name = self._optimizer_at(ahead)[1] if is_own else ""
-                    told[_of_optimizer(words, name)] = None
+                    told[_of_optimizer(words, self._optimizer_words(ahead) if is_own else "")] = None
         yield from told
         begun = states_at(self._values[0], first_step_of(self._values[0]))
         drawn, there = (self._generators_at_update(values, step) for values, step in self._sides())
@@ -371,7 +370,8 @@ class _Compared:
             if lack.kind is ValueKind.GENERATOR and root is not None:  # one generator is no reason for another
                 is_explained = any(is_plain(each.first) for each in self._otherwise(root))
             follows = self._skips and lack.kind in (ValueKind.SCHEDULER, ValueKind.HYPERPARAMETER)
-            if is_explained or (follows and not self._held_otherwise(self._made_by(lack)[1])):
+            is_told = lack.kind is ValueKind.PARAMETER and self._gives_no_model(lack)
+            if is_explained or is_told or (follows and not self._held_otherwise(self._made_by(lack)[1])):
                 continue
             if lack.kind is ValueKind.HYPERPARAMETER:
                 at_update = [
@@ -417,7 +417,7 @@ class _Compared:
         return least > 0 and both[0][:least] == both[1][:least] and NO_VALUE not in both[0]
 
     def _of_state(self, lack: NotRestored) -> Omission:
-        root, name, kind = lack.root, "", lack.kind
+        root, name, made, kind = lack.root, "", "", lack.kind
         location = "" if root is None else _line(root)
         if kind in _HELD:
             made, name = self._made_by(lack)
@@ -427,9 +427,13 @@ class _Compared:
             name = next(iter(self._named_at(location)), "")
         location = location or self._optimizer_line()
         loading = None if root is None else root.loading
-        several = kind in (*OF_OPTIMIZERS, ValueKind.SCHEDULER) and len(first_updates(*next(self._sides()))) > 1
-        what = what_of(lack, name if several or kind is ValueKind.OUTSIDE else "")
+        called = f"`{name}`" if name and (kind is ValueKind.OUTSIDE or (kind is ValueKind.SCHEDULER and made)) else ""
         remedy = self._remedy(kind, name, location)
+        if kind in OF_OPTIMIZERS and len(first_updates(*next(self._sides()))) > 1:
+            called = f"`{name}`" if kind is ValueKind.PARAMETER else self._optimizer_words(self._ahead(lack))
+            if "`" not in called:
+                remedy = f"Save the `state_dict()` of {called} ({made}), and load it where the other one is loaded."
+        what = what_of(lack, called)
         if loading is not None and kind is ValueKind.DATA_POSITION:
             location = loading.loader.partition(" at ")[2] or location
             what = self._read_again(root, loading.loader) or what
@@ -461,9 +465,27 @@ class _Compared:
             holder, _, number = lack.name.rpartition(" of ")[2].partition("#")
             made = self._makers(lambda call: call.rpartition(".")[2] == holder)[int(number or 1) - 1 :]
             return made[0] if made else ("", lack.kind.value)
-        if lack.kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
-            return "", self._model
-        return self._optimizer_at(lack.ahead if lack.root is None else lack.root.step - self._steps[0])
+        made = self._optimizer_at(self._ahead(lack)) if lack.kind is not ValueKind.BUFFER else ("", self._model)
+        if lack.kind is ValueKind.PARAMETER:
+            return "", next(iter(self._named_at(made[0], "parameters")), self._model)
+        return made
+
+    def _gives_no_model(self, lack: NotRestored) -> bool:
+        """Return whether the optimizer is given tensors by their names, of which the lines tell."""
+        reads = self._text(self._optimizer_at(self._ahead(lack))[0]).reads
+        return any(each.root.name in reads and self._tells(each) for each in self._all)
+
+    def _ahead(self, lack: NotRestored) -> int:
+        return lack.ahead if lack.root is None else lack.root.step - self._steps[0]
+
+    def _optimizer_words(self, ahead: int) -> str:
+        """Which of several optimizers makes an update: its name, or a parameter, where several have one name."""
+        updates = first_updates(*next(self._sides()))
+        made = self._optimizer_at(ahead)
+        if sum(self._optimizer_at(other) == made for other in updates) < 2:
+            return f"the optimizer `{made[1]}`"
+        names = digests_by_step(self._values[0], ValueKind.PARAMETER).get(self._steps[0] + ahead, {})
+        return f"the optimizer that updates {next(iter(names), 'these parameters')}"
 
     def _optimizer_at(self, ahead: int) -> tuple[str, str]:
         """The line that makes the optimizer of an update, and its name: the one that the innermost line names."""
@@ -498,7 +520,13 @@ class _Compared:
         if kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
             load = self._last_load(name)
             return "" if load is None else load.location
-        return next(filter(None, (self._resumed.gave(path, self._held[path][1]) for path in names)), "")
+        gave = (self._resumed.gave(path, self._held[path][1]) for path in names)
+        return next((at for at in gave if self._names(at, name)), "")
+
+    def _names(self, location: str, name: str) -> bool:
+        """Return whether a line names an object, and does not only change something that it holds too."""
+        text = self._text(location)
+        return any(last(name) in path.split(".") for path in (*text.reads, *text.stores))
 
     def _held_otherwise(self, name: str) -> list[str]:
         """What an object of this name, or something in it, holds otherwise where the run resumes."""
@@ -821,13 +849,13 @@ def _line(root: Root) -> str:
     return root.called_from or root.location
 
 
-def _of_optimizer(words: str, name: str) -> str:
-    return words.replace("optimizer", f"optimizer `{name}`") if name else words
+def _of_optimizer(words: str, called: str) -> str:
+    return f"the {words.rpartition(' ')[2]} of {called}" if called else words
 
 
-def what_of(lack: NotRestored, name: str = "") -> str:
-    """What was not restored: ``the scheduler StepLR is 6 steps behind``; ``name``: the program's own for it."""
-    root, words = lack.root, _of_optimizer(_RESTORED.get(lack.kind, lack.kind.value.replace("-", " ")), name)
+def what_of(lack: NotRestored, called: str = "") -> str:
+    """What was not restored: ``the scheduler StepLR is 6 steps behind``; ``called``: what the program calls it."""
+    root, words = lack.root, _of_optimizer(_RESTORED.get(lack.kind, lack.kind.value.replace("-", " ")), called)
     if lack.kind in (ValueKind.DATA_POSITION, ValueKind.BATCH):
         loading = None if root is None else root.loading
         if root is not None and root.kind is ValueKind.BATCH and root.second:
@@ -841,14 +869,18 @@ def what_of(lack: NotRestored, name: str = "") -> str:
         return lack.name if root is None else root.why
     if lack.kind is ValueKind.OUTSIDE:
         kept = "is kept from step to step, and was not restored"
-        return f"`{name}` {kept}" if name or root is None else root.why
-    called = f"{lack.name.partition('#')[0]}{f' of `{name}`' * bool(name)}"
+        return f"{called} {kept}" if called or root is None else root.why
+    name = lack.name.partition("#")[0]
+    if called and lack.kind is ValueKind.SCHEDULER:
+        name = f"{called} ({name})"
+    elif called:
+        name += f" of {called}"
     if lack.first and lack.second:
         first, second = parted(lack.first, lack.second)
         done = [int(number) for side in (first, second) for number in re.findall(r"^last_epoch=(\d+)", side)]
         if lack.kind is ValueKind.SCHEDULER and len(done) == 2 and (behind := done[0] - done[1]) > 0:
-            return f"the scheduler {called} is {behind} step{'s' * (behind != 1)} behind"
-        return f"{called} is {second}, and {first} in the whole run"
+            return f"the scheduler {name} is {behind} step{'s' * (behind != 1)} behind"
+        return f"{name} is {second}, and {first} in the whole run"
     if lack.has_none:
         return f"{words} were not restored: there are none where the run resumes"
     more = f" and {lack.count - 1:,} more" if lack.count > 1 else ""
