@@ -465,10 +465,12 @@ class _Compared:
             holder, _, number = lack.name.rpartition(" of ")[2].partition("#")
             made = self._makers(lambda call: call.rpartition(".")[2] == holder)[int(number or 1) - 1 :]
             return made[0] if made else ("", lack.kind.value)
-        made = self._optimizer_at(self._ahead(lack)) if lack.kind is not ValueKind.BUFFER else ("", self._model)
+        if lack.kind is ValueKind.BUFFER:
+            return "", self._model
+        maker = self._optimizer_at(self._ahead(lack))
         if lack.kind is ValueKind.PARAMETER:
-            return "", next(iter(self._named_at(made[0], "parameters")), self._model)
-        return made
+            return "", next(iter(self._named_at(maker[0], "parameters")), self._model)
+        return maker
 
     def _gives_no_model(self, lack: NotRestored) -> bool:
         """Return whether the optimizer is given tensors by their names, of which the lines tell."""
