@@ -26,7 +26,7 @@ from tracer.divergence.resuming import (
 from tracer.divergence.roots import parted
 from tracer.names import Phase
 from tracer.trace.lines import ARGUMENTS, GENERATOR, GLOBAL, ITERATES, NO_DIGEST, LineText, is_named, is_plain
-from tracer.trace.values import ValueKind, Values
+from tracer.trace.values import Group, ValueKind, Values
 from tracer.trace.values.columns import NO_DIGEST as NO_VALUE
 
 #: Generators of the process: in words, how they are given back, and how saved.
@@ -180,6 +180,8 @@ class _Compared:
         self._parts = not divergence.reaches_nothing
         self._lacks = divergence.resumed.not_restored
         self._values, self._steps = (whole.values, resumed.values), (begin, divergence.resumed.second_step)
+        self._updates = first_updates(whole.values, begin)
+        """How many steps later each optimizer makes its first update."""
         loaders = () if whole.trace is None else whole.trace.loaders
         self._persistent = {
             line: each.location for each in loaders for line in each.iterated_at if each.persistent_workers
@@ -201,7 +203,10 @@ class _Compared:
         self._held = both.held if both is not None else {}
         self._read, self._all = read_otherwise(both.records, asked, both.kept) if both is not None else ({}, ())
         self._repeated = {(name, digest) for each in interrupted.changes() for name, digest in each.changed.items()}
-        self._written, self._loaded = _checkpoint_lines(self._whole, self._resumed)
+        self._written = next((each.location for each in _calling(self._whole, ("save", "dump"))), "")
+        """The line that writes the checkpoint; empty where it is not seen."""
+        reading = (each for each in _calling(self._resumed, ("load",)) if "load_state_dict" not in each.text.calls[0])
+        self._loaded = next((each.location for each in reading), "")
         self.beside: list[Omission] = []
         """What reaches nothing that trains, after ``not_restored``."""
         self._told: dict[Omission, None] = {}
@@ -223,13 +228,12 @@ class _Compared:
 
     def restored(self) -> Iterator[str]:
         """Yield the states that agree, in words: of generators, counters and averages those that had changed."""
-        updates = first_updates(*next(self._sides()))
         told: dict[str, None] = {}
-        for ahead in updates:
+        for ahead in self._updates:
             ours, theirs = (states_at(values, step + ahead) for values, step in self._sides())
             agreeing = {key[0] for key, (digest, _) in ours.items() if theirs.get(key, (None, ""))[0] == digest}
             for kind, words in _RESTORED.items():
-                is_own = len(updates) > 1 and kind in (ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER)
+                is_own = len(self._updates) > 1 and kind in (ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER)
                 lost = {lack.kind for lack in self._lacks if lack.root or lack.ahead == ahead or not is_own}
                 if kind in agreeing - lost and (is_own or not ahead):
                     told[_of_optimizer(words, self._optimizer_words(ahead) if is_own else "")] = None
@@ -400,10 +404,7 @@ class _Compared:
         calls, names, _ = values.draws
         is_it = [values.names[name].name == root.name for name in names.tolist()]
         drawn = {values.group_of(call) for call in calls[np.array(is_it, np.bool_) & (calls >= root.call)].tolist()}
-        return all(
-            group.op.startswith("aten.random_") and self._gives_the_same(group.called_from or group.location, root)
-            for group in drawn
-        )
+        return all(group.op.startswith("aten.random_") and self._gives_the_same(_line(group), root) for group in drawn)
 
     def _gives_the_same(self, line: str, root: Root) -> bool:
         """Return whether the loader that ``line`` iterates gives the same samples from a root on, by itself."""
@@ -429,8 +430,8 @@ class _Compared:
         loading = None if root is None else root.loading
         called = f"`{name}`" if name and (kind is ValueKind.OUTSIDE or (kind is ValueKind.SCHEDULER and made)) else ""
         remedy = self._remedy(kind, name, location)
-        if kind in OF_OPTIMIZERS and len(first_updates(*next(self._sides()))) > 1:
-            called = f"`{name}`" if kind is ValueKind.PARAMETER else self._optimizer_words(self._ahead(lack))
+        if kind in OF_OPTIMIZERS and len(self._updates) > 1:
+            called = f"`{name}`" if kind is ValueKind.PARAMETER else self._optimizer_words(lack.ahead)
             if "`" not in called:
                 remedy = f"Save the `state_dict()` of {called} ({made}), and load it where the other one is loaded."
         what = what_of(lack, called)
@@ -467,24 +468,20 @@ class _Compared:
             return made[0] if made else ("", lack.kind.value)
         if lack.kind is ValueKind.BUFFER:
             return "", self._model
-        maker = self._optimizer_at(self._ahead(lack))
+        maker = self._optimizer_at(lack.ahead)
         if lack.kind is ValueKind.PARAMETER:
             return "", next(iter(self._named_at(maker[0], "parameters")), self._model)
         return maker
 
     def _gives_no_model(self, lack: NotRestored) -> bool:
         """Return whether the optimizer is given tensors by their names, of which the lines tell."""
-        reads = self._text(self._optimizer_at(self._ahead(lack))[0]).reads
+        reads = self._text(self._optimizer_at(lack.ahead)[0]).reads
         return any(each.root.name in reads and self._tells(each) for each in self._all)
-
-    def _ahead(self, lack: NotRestored) -> int:
-        return lack.ahead if lack.root is None else lack.root.step - self._steps[0]
 
     def _optimizer_words(self, ahead: int) -> str:
         """Which of several optimizers makes an update: its name, or a parameter, where several have one name."""
-        updates = first_updates(*next(self._sides()))
         made = self._optimizer_at(ahead)
-        if sum(self._optimizer_at(other) == made for other in updates) < 2:
+        if sum(self._optimizer_at(other) == made for other in self._updates) < 2:
             return f"the optimizer `{made[1]}`"
         names = digests_by_step(self._values[0], ValueKind.PARAMETER).get(self._steps[0] + ahead, {})
         return f"the optimizer that updates {next(iter(names), 'these parameters')}"
@@ -561,7 +558,7 @@ class _Compared:
     ) -> str:
         """The two lines to paste: where the checkpoint is written, and where it is read or, if that is later, behind
         the line that makes the thing; ``function``: the one in which it has its name."""
-        read = self._in_scope(self._resumed, "" if self._loaded is None else self._loaded.location, function)
+        read = self._in_scope(self._resumed, self._loaded, function)
         holds = {path.partition(".")[0] for text in self._resumed.texts.values() for path in text.reads if "." in path}
         name = next((path for path in self._text(read).stores if path in holds), "checkpoint")
         is_later = bool(read and made and self._order(made) > self._order(read))
@@ -620,7 +617,7 @@ class _Compared:
         """The line that makes the first common optimizer step, or a later one."""
         values = self._values[0]
         call = _first_call(values, self._steps[0] + ahead, Phase.OPTIMIZER) if ahead else self._update
-        return "" if call is None else _place(values, call)
+        return "" if call is None else _line(values.group_of(call))
 
     # --- gradients ---
 
@@ -798,13 +795,6 @@ def _object_of(each: ReadOtherwise) -> str:
     return object_of(_name_of(each))
 
 
-def _checkpoint_lines(whole: RunLines, resumed: RunLines) -> tuple[str, Change | None]:
-    """The line that writes the checkpoint, and the one that reads it; empty where they are not seen."""
-    written = _calling(whole, ("save", "dump"))
-    read = [each for each in _calling(resumed, ("load",)) if "load_state_dict" not in " ".join(each.text.calls[:1])]
-    return written[0].location if written else "", read[0] if read else None
-
-
 def _calling(run: RunLines, beginnings: tuple[str, ...]) -> list[Change]:
     """The lines of a run, up to the cut, that call what is named so; innermost ones first."""
     return [
@@ -836,19 +826,14 @@ def _common_call(whole: Values, resumed: Values, begin: int, lines: RunLines) ->
     for call in reversed(range(len(whole))):
         if whole.step_of(call) < begin:
             break
-        if lines.texts.get(place := _place(whole, call), LineText()).loop:
+        if lines.texts.get(place := _line(whole.group_of(call)), LineText()).loop:
             later[place] = call
-    places = ((_place(resumed, call), call) for call in range(len(resumed)))
+    places = ((_line(resumed.group_of(call)), call) for call in range(len(resumed)))
     return next(((later[place], call) for place, call in places if place in later), None)
 
 
-def _place(values: Values, call: int) -> str:
-    group = values.group_of(call)
-    return group.called_from or group.location
-
-
-def _line(root: Root) -> str:
-    return root.called_from or root.location
+def _line(call: Root | Group) -> str:
+    return call.called_from or call.location
 
 
 def _of_optimizer(words: str, called: str) -> str:

@@ -103,7 +103,8 @@ def not_restored(pairs: AlignedCalls, resumed: Resumed, roots: Iterable[Root]) -
         if kind is None and root.loading is not None and root.loading.indices_agree is False:
             kind = ValueKind.DATA_POSITION  # the data set makes its samples of the index
         if kind is not None and not any(lacking is kind for lacking, *_ in missing):
-            missing[kind, root.name, 0] = NotRestored(kind=kind, name=root.name, root=root)
+            ahead = root.step - resumed.first_step
+            missing[kind, root.name, ahead] = NotRestored(kind=kind, name=root.name, root=root, ahead=ahead)
     return tuple(missing.values())
 
 
