@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from textwrap import dedent
 
@@ -641,6 +642,50 @@ def test_a_temporary_name_is_the_same_in_each_run_until_a_line_makes_another_val
     found = [source for source in compared_lines(*runs, calls=[0]).sources if source.reaches]
     assert [int(source.location.rpartition(":")[2]) for source in found][: len(expected)] == expected
     assert found[0].source == row
+
+
+#: What coroutines and threads change while a line waits, and the line that does; another one is sooner in run 2.
+MEANWHILE = {
+    "what coroutines share": (
+        "state = {'v': 1.0}\nasync def step(k):\n    await asyncio.sleep(time.order(k) / 20)\n"
+        "    state['v'] = state['v'] * 0.5 + k\nasync def main():\n    await asyncio.gather(step(1), step(2))\n"
+        "asyncio.run(main())\nop(state['v'])\n",
+        7,
+    ),
+    "a list of a closure": (
+        "async def main():\n    out = []\n    async def one(k):\n        await asyncio.sleep(time.order(k) / 20)\n"
+        "        out.append(k)\n    await asyncio.gather(one(1), one(2))\n    return out\n"
+        "x = asyncio.run(main())\nop(x)\n",
+        8,
+    ),
+    "a callback of what is done": (
+        "from concurrent.futures import ThreadPoolExecutor\nout = []\ndef work(k):\n    time.sleep(time.order(k) / 9)\n"
+        "    return k\nwith ThreadPoolExecutor(2) as pool:\n    for k in (1, 2):\n"
+        "        pool.submit(work, k).add_done_callback(lambda f: out.append(f.result()))\nop([*out])\n",
+        11,
+    ),
+    "a queue that another thread empties": (
+        "import queue, threading\nq, out = queue.Queue(), []\ndef feed(k):\n    time.sleep(time.order(k) / 10)\n"
+        "    q.put(k)\ndef take():\n    for _ in range(2):\n        item = q.get()\n        out.append(item)\n"
+        "threads = [threading.Thread(target=feed, args=(k,)) for k in (1, 2)] + [threading.Thread(target=take)]\n"
+        "[thread.start() for thread in threads]\n[thread.join() for thread in threads]\nop([*out])\n",
+        11,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEANWHILE)
+def test_what_others_change_while_a_line_waits_comes_from_their_lines(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, line = MEANWHILE[name]
+    runs = []
+    for run, order in (("a", {1: 1, 2: 2}), ("b", {1: 2, 2: 1})):
+        monkeypatch.setattr(time, "order", order.get, raising=False)
+        source_of_run = f"import asyncio, time\nCALLS = []\nop = CALLS.append\n{source}"
+        runs.append({"": traced(tmp_path, source_of_run, name=run)})
+    sources = compared_lines(*runs, calls=[0]).sources
+    assert f"program.py:{line}" in {source.location for source in sources if source.reaches}
 
 
 @pytest.mark.parametrize("own", ["", "self.at = os.urandom(3)"])

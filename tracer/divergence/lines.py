@@ -403,6 +403,8 @@ class _Comparison:
         """Roots of which something may have gone where it is not seen."""
         self.values: dict[tuple[str, str], Origins] = {}
         """The origins of values that were seen to differ, by their digests in both runs."""
+        self.named: dict[str, Origins] = {}
+        """The origins of what a name, whoever holds it, was last seen to differ in."""
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
         self.imports: Origins = _NOTHING
         """Roots that import what draws."""
@@ -598,7 +600,7 @@ class _Comparison:
 
     def _row(self, frame: _PairedFrame, row: LineRow) -> None:
         frame.at += 1
-        if frame.is_suspended:  # what was called meanwhile is of others
+        if is_resumed := frame.is_suspended:  # what was called meanwhile is of others
             frame.call = max(frame.call, self.latest[frame.process, frame.entered.thread])
         is_over, pair, line = id(row) not in self.one.unfinished, frame.pair, row.line
         text = self.one.statement(frame, line) if is_over else self.one.text(frame, line)
@@ -646,11 +648,12 @@ class _Comparison:
         for path in text.stores if row.files else ():
             frame.files[path.partition(".")[0]] = row.files
         found = _NOTHING
-        if frame.process in self.threaded:  # what the line does not name, another thread may have changed
+        if is_resumed or frame.process in self.threaded:  # what the line does not name, others may have changed
             given = [name for name in text.reads if name not in text.stores and is_plain(ours.get(name, ""))]
             for name in list(unequal) if not frame.inside else ():
                 if not is_named(name, text) or (name in given and self._of_others(frame, name)):
-                    self._differ(frame, [name], self._of_others(frame, name))
+                    by_name = self.named.get(name.rpartition(".")[2], _NOTHING) if is_resumed else _NOTHING
+                    self._differ(frame, [name], self._known(frame, name) or by_name or self._of_others(frame, name))
                     unequal.remove(name)
         if unequal:
             static = {name: origins for name in unequal if (origins := self._static(frame, name))}
@@ -674,6 +677,7 @@ class _Comparison:
                 found |= root
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
             self._differ(frame, rest, found)
+            self.named |= dict.fromkeys((name.rpartition(".")[2] for name in rest), found)
             if not frame.inside <= found:  # what a callee changed, it may have changed by what differs there alone
                 bound = {path.partition(".")[0] for path in text.stores}
                 inside = [name for name in rest if name.partition(".")[0] not in bound]
@@ -1198,7 +1202,7 @@ class _Comparison:
             for each in givers:
                 self.trail[each].setdefault(root.location)
         self.takers.update(waited)
-        known = (root for root in waited if self._row_of_table(self._maker_of(root)) is not None)
+        known = (root for root in waited if self._row_of_table(self._maker_of(root)) and root not in self.elsewhere)
         return found.union(*waited.values()).difference(known)
 
     def _waited_for(self, root: LineRoot) -> Origins:
