@@ -480,7 +480,7 @@ def _find_out(plan: _ByStep) -> Iterator[Draft]:
     for unknowns in sorted(_groups(plan.by_step[PlanStep.UNKNOWN], key), key=lambda group: -_calls(group)):
         reason, detail = key(unknowns[0])
         how = f"{detail[:1].upper()}{detail[1:]}" or (reason or UnknownReason.NO_EVIDENCE).remedy
-        subjects = list(dict.fromkeys(map(_subject, unknowns)))
+        subjects = list(dict.fromkeys(name_of(unknown.runs_as) or _subject(unknown) for unknown in unknowns))
         more = f" and {len(subjects) - _OPS_TO_ASK} more" if len(subjects) > _OPS_TO_ASK else ""
         remedies = {unknown.remedy for unknown in unknowns if unknown.remedy}
         remedy = remedies.pop() if len(remedies) == 1 else ""

@@ -330,6 +330,17 @@ def test_a_seed_that_is_drawn_is_given_where_it_is_drawn(
     assert ("write one at main.py:46" in given.remedy) is bool(drawn_at)
 
 
+@pytest.mark.parametrize("phase", ["backward", "other"])
+def test_a_line_with_a_reason_of_its_own_leads_however_few_its_calls_unless_it_may_stay_on_the_host(phase: str) -> None:
+    often = [finding(location=f"net.py:{line}", count=100) for line in (1, 2, 3, 4)]
+    rare = finding("cuda-up", location="fpn.py:92", phase=phase, why="Outputs near it.", may_be_host=phase == "other")
+    (mode,) = make_plan(judgement(*often, rare))
+    places = [line.place for line in step_of_plan(mode, [*often, rare]).lines]
+    assert places == (
+        ["net.py:1", "fpn.py:92", "net.py:2"] if phase == "backward" else ["net.py:1", "net.py:2", "net.py:3"]
+    )
+
+
 def test_one_line_of_the_users_counts_once_however_many_of_a_library_it_leads_to() -> None:
     inside = [finding(location=f"lib/net.py:{line}", called_from="train.py:60") for line in (1, 2, 3)]
     (mode,) = make_plan(judgement(*inside))

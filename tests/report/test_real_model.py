@@ -308,6 +308,6 @@ def test_paper_shows_the_figures_the_lines_and_every_finding(chromium: Browser, 
 @pytest.mark.parametrize("layers", slow_unless([FEW], [FEW, MANY]))
 def test_without_scripts_the_figures_and_the_lines_still_stand(chromium: Browser, pages: Pages, layers: int) -> None:
     opened = Opened(chromium, pages.of(layers).path, scripts=False)
-    assert opened.page.locator("#calls table").count() == 2
+    assert opened.page.locator("#calls table").count() == 1
     assert opened.page.locator("button.only:visible, .chip:visible").count() == 0
     opened.left()

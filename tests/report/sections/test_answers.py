@@ -1,4 +1,4 @@
-"""The three questions: figures that add up, and words that never promise more than the tables know."""
+"""Questions and answers: figures that add up, and words that never promise more than the tables know."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ def answers(made: Report) -> tuple[Card, ...]:
 
 
 def test_risk_is_answered_with_calls_places_and_the_line_that_has_most() -> None:
-    first, _, _ = answers(report(finding(count=8), finding(location="train.py:99", count=2), clean=90))
-    assert first.sentence.startswith("Yes: 10 of 100 recorded calls, from 2 places")
-    assert "aten.index_add_ at train.py:10" in first.sentence
+    first, _ = answers(report(finding(count=8), finding(location="train.py:99", count=2), clean=90))
+    assert first.sentence == "Two runs of this step can differ. At risk: 10 calls at 2 places."
 
 
 def test_the_mode_is_answered_with_what_it_fixes_raises_and_leaves() -> None:
-    _, second, _ = answers(
+    _, second = answers(
         report(
             finding(count=3),
             finding("cuda-b", location="b.py:1", deterministic_mode="raises", count=5),
@@ -51,21 +50,17 @@ def test_the_mode_is_answered_with_what_it_fixes_raises_and_leaves() -> None:
 
 def test_a_target_with_the_mode_on_is_not_told_to_switch_it_on() -> None:
     on = target(conditions={"deterministic_mode": "on"})
-    _, second, _ = answers(report(finding(deterministic_mode="nondeterministic"), target=on))
+    _, second = answers(report(finding(deterministic_mode="nondeterministic"), target=on))
     assert second.sentence.startswith("It is on for this target already")
     assert "0 calls raise and 1 call stays at risk" in second.sentence
 
 
-def test_a_line_of_a_library_is_named_with_the_users_own() -> None:
-    first, _, _ = answers(report(finding(location="transformers/attention.py:5", called_from="train.py:61")))
-    assert "attention.py:5, called from train.py:61." in first.sentence
-
-
 def test_two_edits_of_one_line_are_two_edits_and_one_place() -> None:
     both = (finding(rule, op=f"aten.{rule}.default", deterministic_mode="raises") for rule in ("cuda-a", "cuda-b"))
-    _, second, third = answers(report(*both))
+    made = report(*both)
+    _, second = answers(made)
     assert second.figures[1].sites == 1
-    assert "2 code edits" in third.sentence
+    assert len([change for change in made.plan if change.title.startswith("Replace")]) == 2
 
 
 @pytest.mark.parametrize(
@@ -100,10 +95,9 @@ def test_the_headline_is_the_worst_that_was_found(found: list[Finding], words: s
 def test_nothing_recorded_is_not_called_safe() -> None:
     empty = report(clean=0)
     assert headline(empty)[1] == "Nothing was recorded"
-    first, second, third = (answer.sentence for answer in answers(empty))
+    first, second = (answer.sentence for answer in answers(empty))
     assert "nothing can be said" in first
     assert "nothing can be said" in second
-    assert "Record a step" in third
 
 
 def test_calls_are_counted_from_the_tally_and_the_process_is_said_beside_them() -> None:
@@ -114,27 +108,34 @@ def test_calls_are_counted_from_the_tally_and_the_process_is_said_beside_them() 
         process_finding("environment-torch-generator", about="generator", subject="cpu", count=3),
         clean=92,
     )
-    first, _, _ = answers(made)
-    assert first.sentence.startswith("Yes: 8 of 100 recorded calls, from 1 place")
-    assert first.sentence.endswith(". 2 settings and 1 unseeded generator can also make runs differ.")
+    first, _ = answers(made)
+    assert first.sentence.endswith("At risk: 8 calls at 1 place, 2 settings and 1 unseeded generator.")
     assert [(figure.value, figure.label) for figure in first.figures][-1] == (3, "of the process")
 
 
 @pytest.mark.parametrize(
     ("verdict", "head", "sentence"),
     [
-        ("nondeterministic", "Two runs of this step can differ", "Yes: 1 setting can make runs differ; none of 100"),
-        ("conditional", "Two runs can differ under some conditions", "Only under some conditions: 1 setting can make"),
+        (
+            "nondeterministic",
+            "Two runs of this step can differ",
+            "Two runs of this step can differ. At risk: 1 setting.",
+        ),
+        (
+            "conditional",
+            "Two runs can differ under some conditions",
+            "Two runs can differ under some conditions. At risk: 1 setting.",
+        ),
         (
             "unknown",
             f"No risk found in what is known of 100 calls{NOT_JUDGED}",
-            "No risk found in what is known; for 1 unknown setting there",
+            f"No risk found in what is known of 100 calls{NOT_JUDGED}. Unknown: 1 unknown setting.",
         ),
-        ("raises", "The step would stop with an error", "The step stops before that question: 1 setting would raise"),
+        ("raises", "The step would stop with an error", "The step would stop with an error. Raising: 1 setting."),
         (
             "seeded",
             f"No risk found in 100 calls once seeded{NOT_JUDGED}",
-            "Not once seeded: no other risk found in 100 recorded calls.",
+            "No risk found in 100 calls once seeded",
         ),
     ],
 )
@@ -151,15 +152,13 @@ def test_draws_that_the_program_seeded_ask_for_nothing() -> None:
     made = Report(msgspec.structs.replace(judged, findings=(seeded,), planned={}))
     assert made.plan == ()
     assert headline(made)[1] == f"No risk found in 100 calls{NOT_JUDGED}; draws that were seen are seeded"
-    first, _, third = (answer.sentence for answer in answers(made))
-    assert first.startswith("No risk found in 100 recorded calls; 24 calls that draw at random use generators")
-    assert third.startswith("Nothing: whatever was found repeats.")
+    assert answers(made)[0].sentence == f"{headline(made)[1]}."
 
 
 def test_draws_outside_ops_are_something_recorded() -> None:
     made = report(process_finding("environment-python-generator", about="generator", subject="python"), clean=0)
     assert headline(made)[1] == "Two runs of this step can differ"
-    assert answers(made)[0].sentence == "Yes: 1 unseeded generator can make runs differ; no op was recorded."
+    assert answers(made)[0].sentence == "Two runs of this step can differ. At risk: 1 unseeded generator."
 
 
 def test_the_mode_is_answered_for_calls_and_for_the_process_apart() -> None:
@@ -169,7 +168,7 @@ def test_the_mode_is_answered_for_calls_and_for_the_process_apart() -> None:
         process_finding("environment-numpy-generator", about="generator", subject="numpy", count=70),
         process_finding("environment-loader-epoch", about="loader", verdict="unknown", deterministic_mode="unknown"),
     )
-    _, second, _ = answers(made)
+    _, second = answers(made)
     assert [figure.value for figure in second.figures] == [3, 0, 0]
     assert second.sentence == (
         "It settles 3 calls at 1 place; it does nothing known for 1 unseeded generator and "
@@ -232,7 +231,7 @@ def test_a_recording_without_an_optimizer_step_says_so_first(training: str, foun
     made = report(*found, training=Training(training))
     assert headline(made)[1] == head
     says_so = training in ("none", "elsewhere")
-    assert answers(made)[0].sentence.startswith("No optimizer step was recorded") is says_so
+    assert ("no optimizer step was recorded" in answers(made)[0].sentence.lower()) is says_so
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,12 @@ def test_a_setting_that_only_helps_others_is_no_suggestion() -> None:
     made = with_plan(made, (*made.plan, PlannedChange(number=2, title="Set it", code="a = 1", sets={"a": 1})))
     assert "needed with the others" in section(made, "plan")
     assert "suggestion" not in text_of(made)
-    assert "2 lines of settings close 1 of 1 finding;" in " ".join(text_of(made).split())
 
 
 def test_a_plan_of_one_suggestion_is_no_change_that_helps() -> None:
     made = report()
     made = with_plan(made, (PlannedChange(number=1, title="Turn the fill off", code="off = True"),))
-    assert "no change is known that would help" in text_of(made)
+    assert "Nothing that was recorded asks for a change; what follows is a suggestion." in text_of(made)
 
 
 # --- findings ---------------------------------------------------------------------------------------------
@@ -252,7 +251,7 @@ def test_a_loader_is_told_by_its_line_workers_order_and_generator() -> None:
         (Loader(location="lib/x.py:9", called_from="a.py:3", sampler="SequentialSampler"), "a.py:3, in a fixed order"),
         (
             Loader(location="a.py:1", sampler="SequentialSampler", workers=2, origin=SeedOrigin.MACHINE),
-            "worker seeds ≠ not seeded",
+            "seeds of its workers ≠ not seeded",
         ),
     ],
 )

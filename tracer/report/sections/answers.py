@@ -1,4 +1,4 @@
-"""What stands first: the headline, what was judged, and the three questions with their answers.
+"""What stands first: the headline, what was judged, and the questions with their answers.
 
 No whole step is called deterministic: at best "no risk found", on what evidence, and what was not judged.
 """
@@ -29,7 +29,7 @@ from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections.calls import tally_of
-from tracer.report.sections.plan import asks_for_mode, is_suggestion
+from tracer.report.sections.plan import asks_for_mode
 from tracer.report.words import (
     GUARANTEE,
     calls_behind,
@@ -49,7 +49,7 @@ from tracer.tables.settings import MODE
 from tracer.tables.versions import reviewed_in_words
 
 if TYPE_CHECKING:
-    from tracer.divergence.repeated import Repeated
+    pass
 
 _NO_RISK = "No risk found"
 
@@ -85,10 +85,6 @@ _NOTHING = "Nothing was recorded, so nothing can be said."
 
 #: Kinds of evidence by how much they weigh.
 _STRENGTH = {kind: weight for weight, kind in enumerate(EvidenceKind)}
-
-
-#: What is closed where it stands, by an edit, though that makes settings too.
-_IN_ITS_PLACE = (About.LATE, About.CHANGED, About.LOADER)
 
 
 def head_of(report: Report) -> said.Head:
@@ -283,15 +279,15 @@ def set_up_alone(report: Report) -> list[Finding]:
     return set_up if all(of_them) else []
 
 
-# --- the three questions ----------------------------------------------------------------------------------
+# --- the questions ----------------------------------------------------------------------------------------
 
 
 def questions(report: Report, reader: Reader) -> Section | None:
-    """The three questions with their answers; on one screen, where the plan answers two of them, the second alone."""
+    """Whether runs can differ, and what the mode does; what to change is the plan's. One screen adds to the plan."""
     if reader.is_one_screen:
         does = said.paragraphs(_mode_where_it_matters(report))
         return Section(anchor="answers", title="", label="Answers", blocks=does) if does else None
-    cards = said.Cards((_can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)))
+    cards = said.Cards((_can_runs_differ(report), _what_does_the_mode_do(report)))
     blocks = (cards, said.quiet(GUARANTEE)) if reader.is_whole else (cards,)
     return Section(anchor="answers", title="", label="Answers", blocks=blocks)
 
@@ -302,9 +298,6 @@ def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
     kinds = list(EvidenceKind)
     named = [(kinds[i].says, best[i]) for i in reversed(range(len(kinds))) if best[i]]
     return named + ([("without evidence", best[-1])] if best[-1] else [])
-
-
-_ON_RULES = "The evidence is the tables' rules."
 
 
 def unnamed_sentence(judgement: Judgement) -> str:
@@ -337,54 +330,24 @@ def _can_runs_differ(report: Report) -> said.Card:
     return said.Card(question, _can_differ_sentence(report), tuple(figures))
 
 
+_BY_VERDICT = (
+    ("Raising", Verdict.RAISES),
+    ("At risk", *VARYING),
+    ("Unknown", Verdict.UNKNOWN),
+)
+
+
 def _can_differ_sentence(report: Report) -> str:
-    if report.judgement.nothing_computed:
-        return f"{NOTHING_COMPUTED}."
-    untrained = WITHOUT_TRAINING.get(report.judgement.training)
-    settled = sum(finding.count for finding in report.judgement.observed)
-    by_data = f" For {plural(settled, 'call')} that rests on the data of this run." if settled else ""
-    before = f"{untrained}. Of what was recorded: " if untrained and met(report) else ""
-    return f"{before}{_of_what_was_recorded(report)}{by_data}"
-
-
-def _of_what_was_recorded(report: Report) -> str:
-    tally = report.tally
-    verdicts = met(report)
-    risky = _with_verdict(report, *VARYING)
-    refused = _with_verdict(report, Verdict.RAISES)
-    at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
-    total = plural(tally.total, "recorded call")
-    process = joined(of_the_process(_with_verdict(report, *VARYING, calls=False)))
-    also = f" {process} can also make runs differ." if process else ""
-    if not verdicts:
+    """The headline, then what of the calls and of the process it rests on."""
+    if not met(report):
         return _NOTHING
-    if refused:
-        return (
-            f"The {_program(report)} stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
-            f"at {plural(sites_of(refused), 'place')} would raise, first at {_where(refused[0])}.{also}"
-        )
-    if Verdict.RAISES in verdicts:
-        stops = joined(of_the_process(_with_verdict(report, Verdict.RAISES, calls=False)))
-        return f"The {_program(report)} stops before that question: {stops} would raise an error.{also}"
-    is_sure = Verdict.NONDETERMINISTIC in verdicts and not set_up_alone(report)
-    sure = "Yes" if is_sure else f"Only {condition(report)}"
-    if at_risk:
-        places = plural(sites_of(risky), "place")
-        return f"{sure}: {at_risk:,} of {total}, from {places}, can give different bits{_most(risky)}.{also}"
-    if process:
-        by_calls = f"none of {total} does so by itself" if tally.total else "no op was recorded"
-        return f"{sure}: {process} can make runs differ; {by_calls}."
-    if Verdict.UNKNOWN in verdicts:
-        unknown = [finding for finding in report.findings if finding.verdict is Verdict.UNKNOWN]
-        no_answer = _calls_and_things(unknown, sites=True) or "some calls"
-        return f"No risk found in what is known; for {no_answer} there is no answer."
-    if Verdict.SEEDED in verdicts:
-        if not draws_repeat(report):
-            return f"Not once seeded: no other risk found in {total}."
-        drawing = plural(tally[Verdict.SEEDED], "call that draws", "calls that draw")
-        repeats = "use generators that start alike in every run, as far as was seen"
-        return f"No risk found in {total}; {drawing} at random {repeats}."
-    return f"No risk found in {total}. {unnamed_sentence(report.judgement) or _ON_RULES}"
+    parts = [headline(report)[1]]
+    for state, *verdicts in _BY_VERDICT:
+        if found := [finding for finding in report.findings if finding.verdict in verdicts]:
+            parts.append(f"{state}: {_calls_and_things(found, sites=True)}")
+    if settled := sum(finding.count for finding in report.judgement.observed):
+        parts.append(f"For {plural(settled, 'call')} that rests on the data of this run")
+    return f"{'. '.join(parts)}."
 
 
 def _with_verdict(report: Report, *verdicts: Verdict, calls: bool = True) -> list[Finding]:
@@ -460,75 +423,8 @@ def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
     return joined([*calls, *of_the_process(findings)])
 
 
-def _what_to_change(report: Report) -> said.Card:
-    closing = [change for change in report.plan if not is_suggestion(change)]
-    settings = by_hand = unknown = 0
-    for change in closing:
-        closed = [report.findings[position] for position in change.findings]
-        if closed and all(step_of(finding, report.target) is PlanStep.UNKNOWN for finding in closed):
-            unknown += change.closes  # it only says how to find out
-        elif change.sets and not any(finding.about in _IN_ITS_PLACE for finding in closed):
-            settings += 1
-        else:
-            by_hand += 1
-    settled = sum(change.closes for change in closing) - unknown
-    if report.diverged and report.repeated is not None:
-        sentence = _after_runs(report, report.repeated)
-    elif not met(report):
-        sentence = "Record a step first: no op ran while recording."
-    elif not report.findings:
-        sentence = "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
-    elif not closing:
-        sentence = "Nothing: whatever was found repeats. The proof is two runs from one seed, compared."
-    elif not settled:
-        sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
-    else:
-        lines = plural(settings, "line of settings", "lines of settings") if settings else ""
-        edits = plural(by_hand, "code edit") if by_hand else ""
-        close = f"{'close' if settings + by_hand != 1 else 'closes'} {settled:,}"
-        what = joined([part for part in (lines, edits) if part])
-        sentence = (
-            f"{what} {close} of {plural(len(report.open_findings), 'finding')};"
-            " the proof is two runs from one seed, compared bit by bit."
-        )
-    figures = (
-        said.Figure(settings, "lines of settings" if settings != 1 else "line of settings"),
-        said.Figure(by_hand, "code edits" if by_hand != 1 else "code edit"),
-        said.Figure(unknown, "findings to find out" if unknown != 1 else "finding to find out"),
-    )
-    question = "What exactly do I change so that it is reproducible, and is the proof there?"
-    return said.Card(question, sentence, figures)
-
-
-def _after_runs(report: Report, repeated: Repeated) -> str:
-    """Return what to change after runs differed."""
-    if repeated.agrees:
-        return "The plan's settings: the runs agree under them, which is no proof."
-    at_roots = sum(bool(change.roots) for change in report.plan)
-    first = f", first at {report.plan[0].where}" if report.plan and report.plan[0].where else ""
-    others = sum(not change.roots for change in report.plan)
-    beside = f"; {plural(others, 'further change')} for what may differ" if others else ""
-    return f"{plural(at_roots, 'change')} for what was seen to differ{first}{beside}. Then run `tracer repeat` again."
-
-
-def _most(risky: list[Finding]) -> str:
-    """Return the place with most of the calls, where one stands out enough to be named."""
-    if not risky:
-        return ""
-    places: Counter[tuple[str, str]] = Counter()
-    for finding in risky:
-        led_here = f", called from {_brief(finding.called_from)}" if finding.location and finding.called_from else ""
-        places[(f"{_where(finding)}{led_here}", one_line(subject_of(finding), 2 * _LONG))] += finding.count
-    (place, op), calls = places.most_common(1)[0]
-    return f"; {f'the most ({calls:,})' if len(places) > 1 else 'all'} through {op} at {place}"
-
-
 def _where(finding: Finding) -> str:
     """The place as a sentence can bear it: of a long path, the file alone."""
-    return _brief(finding.location or place_of(finding))
-
-
-def _brief(place: str) -> str:
-    """``place``; of a long path, the file alone."""
+    place = finding.location or place_of(finding)
     _, slash, file = place.rpartition("/")
     return one_line(f"…/{file}" if slash and len(place) > _LONG else place, 2 * _LONG)

@@ -1,9 +1,9 @@
-"""Recorded calls by verdict, in all, by phase and module; in regions of compiled code; and on a part of their rows."""
+"""Recorded calls by verdict, in all and by phase; in regions of compiled code; and on a part of their rows."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.names import (
@@ -25,10 +25,6 @@ from tracer.trace.records import Kernel, Region, RowTrial
 if TYPE_CHECKING:
     from tracer.judging.call_findings import JudgedCall
 
-OUTSIDE = "outside modules"
-#: Rows of the modules in figures.
-MODULE_ROWS = 12
-
 
 def calls(report: Report, reader: Reader) -> Section:
     """Every recorded call, counted once."""
@@ -39,36 +35,15 @@ def calls(report: Report, reader: Reader) -> Section:
     phases = report.tally.by_phase
     ran = [(phase, counts) for phase in Phase if (counts := phases.get(phase)) and any(counts.values())]
     if ran and reader.is_whole:
-        blocks += [said.Heading("By phase"), _figures("phase", ((phase.value, counts) for phase, counts in ran))]
-        if modules := _risky_modules(report):
-            blocks += [said.Heading("Modules, worst first"), _figures("module", modules)]
+        shown = [verdict for verdict in SEVERITY if any(counts.get(verdict) for _, counts in ran)]
+        heads = [*(VERDICTS[verdict].label for verdict in shown), "Calls"]
+        rows: Iterable[tuple[Words, ...]] = (
+            (said.Code(phase.value), *(f"{counts.get(verdict, 0):,}" for verdict in shown), f"{sum(counts.values()):,}")
+            for phase, counts in ran
+        )
+        columns = said.columns("Phase", *heads, figures=heads)
+        blocks += [said.Heading("By phase"), said.Table(columns, tuple(rows), noun="phase")]
     return Section(anchor="calls", title="Calls by verdict", label="Calls", blocks=tuple(blocks))
-
-
-def _figures(what: str, counted: Iterable[tuple[str, Mapping[Verdict, int]]]) -> said.Table:
-    """A row a phase or module: its calls by verdict, and in all."""
-    rows = list(counted)
-    shown = [verdict for verdict in SEVERITY if any(counts.get(verdict) for _, counts in rows)]
-    heads = [*(VERDICTS[verdict].label for verdict in shown), "Calls"]
-    return said.Table(
-        said.columns(what.capitalize(), *heads, figures=heads),
-        tuple(
-            (said.Code(name), *(f"{counts.get(verdict, 0):,}" for verdict in shown), f"{sum(counts.values()):,}")
-            for name, counts in rows
-        ),
-        noun=what,
-    )
-
-
-def _risky_modules(report: Report) -> Sequence[tuple[str, Mapping[Verdict, int]]]:
-    """The modules with the most calls of the worst verdicts; those without any risk are left out."""
-    worse = SEVERITY[:-1]
-    risky = [
-        (module or OUTSIDE, counts)
-        for module, counts in report.tally.by_module.items()
-        if any(counts.get(verdict) for verdict in worse)
-    ]
-    return sorted(risky, key=lambda item: (*(-item[1].get(verdict, 0) for verdict in worse), item[0]))[:MODULE_ROWS]
 
 
 def tally_of(report: Report) -> said.TallyBlock:

@@ -167,8 +167,8 @@ SETTLED_LEAD = (
     " data: with others they may not be."
 )
 _NO_PROOF = (
-    " That is no proof: a call without a finding rests on a rule or, where no rule names its op, on what torch's builds"
-    " launch or on the vendor's documentation. "
+    " That is no proof: nothing was run twice, and a call without a finding rests on a rule, on what torch's builds"
+    " launch or on documentation. "
 )
 _UNKNOWN_LEAD = "Unknown is an answer: these calls may be safe or not, and nothing that the tables hold decides it."
 _ELSEWHERE = "the HTML, CSV and JSON reports have"

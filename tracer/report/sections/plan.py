@@ -48,7 +48,7 @@ def plan(report: Report, reader: Reader) -> Section | None:
             for change, findings in zip(shown, closed, strict=True)
         )
         blocks += (said.Steps(tuple(steps), left_out),)
-        if reader.is_one_screen and not report.diverged:
+        if not report.diverged:
             blocks += (said.quiet(_PROOF),)
     return Section(anchor="plan", title="What to change", label="Plan", blocks=blocks)
 
@@ -95,33 +95,21 @@ def step_of_plan(
     hints: Sequence[CodeHint] = (),
 ) -> said.Step:
     """A change, with what it needs and is worth in words, and the lines of the findings that it closes."""
-    by_place: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    inside: defaultdict[str, set[str]] = defaultdict(set)
-    last: set[str] = set()
-    may_be_host: set[str] = set()
+    at: defaultdict[str, list[Finding]] = defaultdict(list)
     calls = list(filter(is_call, closed))
     for finding in calls or closed:
-        if place := finding.called_from or finding.location:
-            by_place[place][_ran_as(finding)] += finding.count
-            inside[place].add(finding.location)
-            is_filled = finding.phase is Phase.OTHER and finding.op.startswith(_FILLS)
-            may_be_host |= {place} if finding.may_be_host else set()
-            last |= {place} if finding.may_be_host or is_filled else set()
-    ordered = sorted(by_place.items(), key=lambda item: (item[0] in last, -item[1].total(), item[0]))
-    is_told = len(ordered) == 1 and ordered[0][0] in change.where and ordered[0][0] not in sources
+        at[finding.called_from or finding.location].append(finding)
+    at.pop("", None)
+    last = {place for place, found in at.items() if any(map(_comes_last, found))}
+    ordered = sorted(at, key=lambda place: (place in last, -sum(finding.count for finding in at[place]), place))
+    leading: dict[str, str] = {}  # of each reason its first line
+    for place in ordered:
+        for finding in at[place] if place not in last else ():
+            leading.setdefault(finding.why, place)
+    ordered = list(dict.fromkeys((*leading.values(), *ordered)))
+    is_told = len(ordered) == 1 and ordered[0] in change.where and ordered[0] not in sources
     shown = [] if is_told else ordered[:_LINES]
-    lines = tuple(
-        said.StepLine(
-            place,
-            _counted(ops, are_calls=bool(calls))
-            + (f" (in {', '.join(inside[place])})" if len(inside[place]) == 1 and inside[place] != {place} else "")
-            + (" (if it runs on the device)" if place in may_be_host else ""),
-            " ".join(visible(sources.get(place, "")).split()),
-        )
-        for place, ops in shown
-    )
-    places = {line.place for line in lines}
-    of_lines = [finding for finding in calls if (finding.called_from or finding.location) in places]
+    lines = tuple(_line_of(place, at[place], sources.get(place, "")) for place in shown)
     drawn = tuple(_drawn_in_code(closed, hints))
     others = [finding for finding in closed if not drawn or finding.name not in _GLOBAL]
     return said.Step(
@@ -132,10 +120,27 @@ def step_of_plan(
         where=change.where,
         needs=tuple(map(_in_words, change.needs)),
         worth=worth(change),
-        whys=(*_whys_of(of_lines or others), *drawn),
+        whys=(*_whys_of([finding for place in shown for finding in at[place] if calls] or others), *drawn),
         lines=lines,
         more_lines=len(ordered) - len(lines) if lines else 0,
     )
+
+
+def _comes_last(finding: Finding) -> bool:
+    return finding.may_be_host or (finding.phase is Phase.OTHER and finding.op.startswith(_FILLS))
+
+
+def _line_of(place: str, found: Sequence[Finding], source: str) -> said.StepLine:
+    """``place`` with its ops and calls, the library's line that it leads to, if it is one, and what it hangs on."""
+    ops: Counter[str] = Counter()
+    for finding in found:
+        ops[_ran_as(finding)] += finding.count
+    what = some([op for op, _ in ops.most_common()], _OPS)
+    what += f", {plural(ops.total(), 'call')}" if is_call(found[0]) else ""
+    inside = {finding.location for finding in found}
+    what += f" (in {inside.pop()})" if len(inside) == 1 and place not in inside else ""
+    what += " (if it runs on the device)" if any(finding.may_be_host for finding in found) else ""
+    return said.StepLine(place, what, " ".join(visible(source).split()))
 
 
 def _whys_of(findings: Sequence[Finding]) -> tuple[str, ...]:
@@ -164,20 +169,9 @@ def _drawn_in_code(closed: Sequence[Finding], hints: Sequence[CodeHint]) -> Iter
             yield f"{whose} global generator, which nobody seeded, is drawn from at {some(places, _LINES)}."
 
 
-def _counted(ops: Counter[str], *, are_calls: bool) -> str:
-    """``aten.mm, aten.bmm and 3 more, 120 calls``."""
-    named = some([op for op, _ in ops.most_common()], _OPS)
-    return f"{named}, {plural(ops.total(), 'call')}" if are_calls else named
-
-
 def asks_for_mode(report: Report) -> bool:
     """Return whether the plan turns deterministic mode on."""
     return any(MODE in change.sets for change in report.plan)
-
-
-def is_suggestion(change: PlannedChange) -> bool:
-    """Return whether ``change`` closes nothing, and helps no other to. It only saves time."""
-    return not change.closes and not change.sets and not change.roots
 
 
 def worth(change: PlannedChange) -> str:
@@ -185,7 +179,7 @@ def worth(change: PlannedChange) -> str:
     if not change.closes and change.roots:
         return f"for {_numbered('root', change.roots)}"
     if not change.closes:
-        return "a suggestion: it closes no finding" if is_suggestion(change) else "needed with the others"
+        return "needed with the others" if change.sets else "a suggestion: it closes no finding"
     calls = f", {plural(change.calls, 'call')}" if change.calls else ""
     varied = f", {change.seen:,} of them seen to differ" if change.seen else ""
     roots = f"; for {_numbered('root', change.roots)}" if change.roots else ""

@@ -91,7 +91,7 @@ def hint_words(report: Report) -> tuple[str, ...]:
     seed = trace.environment.variables.get(_HASH_SEED, "random")
     for name, what in _HASHED.items() if not seed.isdigit() else ():
         if places := found.get((HintKind.HASH_ORDER, name)):
-            words.append(f"{some(places, 2)}: {what}, so that runs differ, as {_HASH_SEED} is not set")
+            words.append(f"{some(places, 2)}: {what}, as {_HASH_SEED} is not set, and runs may differ")
     for loader in trace.loaders:
         place, owner = _place(loader), loader.fetched_by.partition(".")[0]
         made_at = (
@@ -205,7 +205,7 @@ def _in_brief(loader: Loader) -> Words:
     """A ``DataLoader`` in a few words, with whatever else two runs may hang on."""
     workers = f", {plural(loader.workers, 'worker')}" if loader.workers else ""
     origin = loader.origin
-    lead = " " if loader.shuffles else ", worker seeds "
+    lead = " " if loader.shuffles else "; seeds of its workers "
     draws: Words = (lead, said.Badge(origin.verdict, origin.label)) if loader.shuffles or loader.workers else ""
     further = "".join(f", {each}" for each in _further(loader))
     return said.Code(loader.called_from or loader.location), f"{workers}, {order_of(loader)}", draws, further
