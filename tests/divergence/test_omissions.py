@@ -573,3 +573,51 @@ def test_what_is_made_only_after_the_checkpoint_is_read_is_given_back_where_the_
     (omission,) = resumed(tmp_path, monkeypatch, source.format(**texts)).not_restored
     assert "`mean` was not restored" in omission.what
     assert "where it resumes)" in omission.remedy
+
+
+@pytest.mark.parametrize("lost", ["makes", "judges"])
+def test_of_two_models_the_one_that_is_lost_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    restore = 'opt_j.load_state_dict(held["j"]); opt_m.load_state_dict(held["m"])'
+    source = TWO.format(restore=restore, first=DIRECT[0], second=DIRECT[1])
+    source = source.replace(f'{lost}.load_state_dict(held["{lost}"])', "pass")
+    found = resumed(tmp_path, monkeypatch, source)
+    (omission,) = found.not_restored
+    assert found.step == 4
+    assert f"the parameters of `{lost}` differ" in omission.what
+    assert f'{lost}.load_state_dict(held["{lost}"])' in omission.remedy
+
+
+def test_a_rate_that_changes_while_updates_are_skipped_follows_from_the_scaler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = 'draws.set_state(held["draws"]); count = held["count"]; rates.load_state_dict(held["rates"])'
+    source = SCALED.format(restore=kept)
+    source = source.replace("count, first", "rates = torch.optim.lr_scheduler.StepLR(optimizer, 1)\ncount, first")
+    source = source.replace("    state = dict(", "    rates.step()\n    state = dict(rates=rates.state_dict(), ")
+    (omission,) = resumed(tmp_path, monkeypatch, source, 3).not_restored
+    assert "the scaler's fields differ" in omission.what
+
+
+@pytest.mark.parametrize("gives", ["return iter(", "yield from ("])
+def test_what_is_made_of_a_lost_counter_before_it_is_used_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gives: str
+) -> None:
+    orders = """\
+class Orders(torch.utils.data.Sampler):
+    def __init__(self):
+        self.epoch = 0
+    def __len__(self):
+        return 8
+    def __iter__(self):
+        return iter(torch.randperm(8, generator=torch.Generator().manual_seed(self.epoch)).tolist())
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+sampler = Orders()
+loader = torch.utils.data.DataLoader(data, batch_size=4, sampler=sampler)
+turn = 0"""
+    before = "if i == 0:\n    sampler.set_epoch(turn)\n    turn += 1\n    batches = iter(loader)\nx = next(batches)"
+    orders = orders.replace("return iter(", gives)
+    _, found = loop(tmp_path, monkeypatch, setup=orders, before=before)
+    assert [each.what.partition(",")[0] for each in found.not_restored] == ["`turn` is 0"]

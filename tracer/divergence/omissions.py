@@ -373,7 +373,9 @@ class _Compared:
             is_explained = root is not None and id(root) in explained
             if lack.kind is ValueKind.GENERATOR and root is not None:  # one generator is no reason for another
                 is_explained = any(is_plain(each.first) for each in self._otherwise(root))
-            follows = self._skips and lack.kind in (ValueKind.SCHEDULER, ValueKind.HYPERPARAMETER)
+            if self._skips and lack.kind is ValueKind.HYPERPARAMETER:
+                continue  # the other rounds have other ones
+            follows = self._skips and lack.kind is ValueKind.SCHEDULER
             is_told = lack.kind is ValueKind.PARAMETER and self._gives_no_model(lack)
             if is_explained or is_told or (follows and not self._held_otherwise(self._made_by(lack)[1])):
                 continue
@@ -692,7 +694,8 @@ class _Compared:
                 found = [*(each for each in found if each not in holder), *inside]
         numbers = [each for each in states if each.root.name in self._held]
         if numbers and any(each.root.name.endswith(ARGUMENTS) for each in found):  # one that it may be given tells more
-            return list(dict.fromkeys([*(each for each in found if not each.root.name.endswith(ARGUMENTS)), *numbers]))
+            found = list(dict.fromkeys([*(each for each in found if not each.root.name.endswith(ARGUMENTS)), *numbers]))
+            return [each for each in found if not self._is_made_of(each, found)] or found
         loaders = {_object_of(each) for each in read if each.root.name and self._is_librarys(each.root.name)}
         if loaders and root is not None:  # what a sampler is given is read where nobody names it
             while new := self._whole.feeding(loaders):
@@ -700,7 +703,13 @@ class _Compared:
             found += [each for each in numbers if each not in found and _object_of(each) in loaders]
             objects = {*map(_object_of, found)}
             found = [each for each in found if objects.isdisjoint(self._whole.feeding({_object_of(each)}))]
-        return found
+        return [each for each in found if not self._is_made_of(each, found)] or found
+
+    def _is_made_of(self, each: ReadOtherwise, found: Sequence[ReadOtherwise]) -> bool:
+        """Return whether each line that sets a value anew makes it of others among ``found``, and not of itself."""
+        name, others = _name_of(each), {*map(_object_of, found)} - {_object_of(each)}
+        anew = [change.text.reads for change in self._whole.changes() if name in change.changed][1:]
+        return bool(anew) and all(name not in reads and others & {*map(object_of, reads)} for reads in anew)
 
     def _is_generator(self, each: ReadOtherwise) -> bool:
         return self._held.get(each.root.name, ("", ""))[1].startswith(OWN)

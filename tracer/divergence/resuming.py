@@ -65,23 +65,29 @@ def first_step_of(values: Values) -> int:
 
 
 def resumed_from(first: Values, second: Values, stopped_after: int) -> int | None:
-    """The step of the first recording whose parameters the second begins with, and as many further states; of several,
-    the last one up to ``stopped_after``: an update may have been skipped, or made with a learning rate of 0."""
+    """The step of the first recording whose parameters the second begins with, of as many optimizers as can be, and as
+    many further states; of several, the last one up to ``stopped_after``: an update may have been skipped, or made with
+    a learning rate of 0."""
     ours, theirs = _parameters(first), _parameters(second)
     begin = next(iter(theirs), None)
     if begin is None:
         return None
     begins = states_at(second, begin)
+    updates = first_updates(second, begin) or [0]
 
-    def agreeing(step: int) -> tuple[int, bool, int]:
+    def same(step: int) -> int:
+        return sum(ours.get(step + ahead) == theirs[begin + ahead] for ahead in updates)
+
+    def agreeing(step: int) -> tuple[int, int, bool, int]:
         states = states_at(first, step)
         return (
+            same(step),
             sum(states.get(key, (None,))[0] == digest for key, (digest, _) in begins.items()),
             step <= stopped_after,
             step if step <= stopped_after else -step,
         )
 
-    return max((step for step, digest in ours.items() if digest == theirs[begin]), key=agreeing, default=None)
+    return max(filter(same, ours), key=agreeing, default=None)
 
 
 def _parameters(values: Values) -> dict[int, int]:
