@@ -371,6 +371,18 @@ def test_a_call_that_only_one_run_makes(record: Recorder, side: str) -> None:
     assert {root.first, root.second} == {"aten.relu.default at train.py:9", "aten.mm.default at train.py:10"}
 
 
+@pytest.mark.parametrize("others", [("b", "d"), ("b", "")])
+def test_calls_of_one_line_that_are_of_other_modules_name_these(record: Recorder, others: tuple[str, str]) -> None:
+    def tables(run: Run, module: str) -> None:
+        x = run.enter(ValueKind.PARAMETER, "x", 1)
+        for name in ("a", module, "c"):
+            x = run.call("embedding", x, line=21, module=name)
+
+    found = compare_recordings(*(record(tables, module=module) for module in others))
+    continues = [f"continues with aten.embedding at train.py:21 in {module or 'no module'}" for module in others]
+    assert f"the first run {continues[0]}, the second {continues[1]}" in found.roots[0].why
+
+
 def test_a_run_that_ends_earlier_parts_there(record: Recorder) -> None:
     root = only(compared(record, steps=3))
     assert (root.cause, root.step) == (RootCause.STRUCTURE, 3)

@@ -452,7 +452,7 @@ class RootEvidence:
         begins = ((self.first, gap.first), (self.second, gap.second))
         words = [place(values, call).words if call < len(values) else "" for values, call in begins]
         if words[0] == words[1]:  # it is another module's
-            words = [f"{words[0]} in {values.group_of(call).module}" for values, call in begins]
+            words = [f"{words[0]} in {values.group_of(call).module or 'no module'}" for values, call in begins]
         first, second = (f"continues with {call}" if call else "ends" for call in words)
         only = zip((gap.first_end - gap.first, gap.second_end - gap.second), ("first", "second"), strict=True)
         extra = " and ".join(f"{n:,} call{'s' if n > 1 else ''} of the {run} run" for n, run in only if n)

@@ -11,13 +11,17 @@ import pytest
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement
 from tracer.divergence.causes import RootCause
+from tracer.divergence.lines import LineSource
 from tracer.divergence.model import EndState
-from tracer.divergence.repeated import Held, Repeated, Run, next_steps
+from tracer.divergence.repeated import Held, HeldLine, Repeated, Run, next_steps
 from tracer.names import ValueKind, Verdict
 from tracer.report import Report
+from tracer.report.blocks import Rows
 from tracer.report.render.terminal import READER, drawn, printed
+from tracer.report.sections.root_lines import root_line_blocks
 from tracer.report.sections.runs import held_sentence, repeated_blocks, repeated_headline
 from tracer.runner.repeated.declared import Circumstance
+from tracer.trace.lines import ITERATES
 
 MARKUP = "</script><b>not bold</b>"
 
@@ -120,6 +124,31 @@ def test_the_text_has_each_hold_the_remedy_and_what_was_not_held() -> None:
     assert "- all: runs 2; showed = agrees - clock: runs 3; showed = agrees" in text
     nothing = printed(drawn(repeated_blocks(of(not_held="several ranks"), READER)), color=False)
     assert "Nothing was held: several ranks." in nothing
+
+
+@pytest.mark.parametrize(
+    ("names", "marks", "said"),
+    [
+        (("layer", "layer.bias", "layer.width"), (ITERATES,), "`layer`"),
+        (("way._name_", "way._value_"), (ITERATES,), "`way`"),
+        (("self.rows",), (ITERATES,), "`self.rows` (1, in run 2 2)"),
+        (("cfg.seed", "cfg.rate"), (), "`cfg.seed` and `cfg.rate` (1, in run 2 2)"),
+    ],
+)
+def test_of_what_a_loop_takes_no_part_is_named_and_none_of_its_numbers(
+    names: tuple[str, ...], marks: tuple[str, ...], said: str
+) -> None:
+    source = LineSource(location="a.py:3", names=names, first="1", second="2", may_call=marks, reaches=True)
+    (shown,) = [block for block in root_line_blocks((source,), READER, second="run 2") if isinstance(block, Rows)]
+    assert f"What differs: {said}." in str(shown)
+
+
+@pytest.mark.parametrize(("held", "count"), [((), 5), ((HeldLine(lines=("a.py:3",), agrees=True, runs=1),), 3)])
+def test_a_terminal_lists_few_roots_where_a_proven_line_says_why(held: tuple[HeldLine, ...], count: int) -> None:
+    roots = [root(call, location=f"train.py:{call}") for call in range(5)]
+    found = msgspec.structs.replace(repeated(divergence(*roots)), held_lines=held)
+    (listed,) = [block for block in repeated_blocks(found, READER) if isinstance(block, Rows) and block.is_numbered]
+    assert (len(listed.rows), listed.left_out) == (count, 5 - count)
 
 
 def test_runs_that_agree_have_what_the_tables_say_can_differ() -> None:

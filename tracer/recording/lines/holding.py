@@ -135,8 +135,9 @@ class HeldLines:
                 else:
                     value = returned if path == RETURNED else _value_at(frame, path)
                     name = path.partition(".")[0]
-                    if name != path and name.removeprefix(GLOBAL) in text.stores and _is_open(_value_at(frame, name)):
-                        value = _value_at(frame, name)  # a connection that is new: it is given wholly or not at all
+                    if name != path and name.removeprefix(GLOBAL) in text.stores:
+                        owner = _value_at(frame, name)  # a new file or connection is given wholly or not at all
+                        value = owner if any("fileno" in vars(cls) for cls in type(owner).__mro__) else value
                     if named and path not in named and not _is_data(value):  # it holds what the line names
                         kept[path] = _ALIAS, self._alias_of(kept_form(value))
                         continue
@@ -330,11 +331,6 @@ def _renamed(form: Any, names: Mapping[str, str]) -> Any:
     if names and type(form) in (tuple, list):
         return type(form)(_renamed(entry, names) for entry in form)
     return respelt(form, names) if type(form) is str else form
-
-
-def _is_open(value: Any) -> bool:
-    """Return whether an object stands for something of the system's that is open: a file, a connection."""
-    return any("fileno" in vars(cls) for cls in type(value).__mro__)
 
 
 def _is_data(value: Any) -> bool:

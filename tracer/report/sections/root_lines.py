@@ -69,11 +69,12 @@ def what_it_does(source: LineSource) -> str:
 
 
 def _named(source: LineSource) -> str:
-    """What differs there: of what a loop takes no part that only its class knows."""
+    """What differs there."""
     return joined([f"`{name}`" if " " not in name else name for name in _names(source)[:3]])
 
 
 def _names(source: LineSource) -> tuple[str, ...]:
+    """The names that differ: of what a loop takes no part that only its class knows."""
     parts = Counter(name.partition(".")[0] for name in source.names if ITERATES in source.may_call)
     owners = (name.partition("." if parts[name.partition(".")[0]] > 1 else "._")[0] for name in source.names)
     return tuple(dict.fromkeys(owners)) if parts else source.names
