@@ -213,6 +213,13 @@ LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
         },
         [("warm = Warm()", "`warm.heat` is 4.0, and 1.0")],
     ),
+    "an average in a dictionary": (
+        {
+            "setup": "mean = {name: each.clone() for name, each in net.state_dict().items()}",
+            "after": "for name, each in net.state_dict().items():\n    mean[name].mul_(0.9).add_(each, alpha=0.1)",
+        },
+        [("mean = {name", "`mean` was not restored")],
+    ),
     "what ends the training early": (
         {"setup": STOPS, "after": "if stop.seen(loss.item()):\n    break"},
         [("stop = Stop()", "`stop.best` is 9.0"), ("stop = Stop()", "`stop.wait` is 0, and 1")],

@@ -222,6 +222,8 @@ class _Compared:
         paths = (path.rpartition(".") for text in self._whole.texts.values() for path in text.reads)
         self._library.update(last(owner) for owner, _, method in paths if method == "zero_grad")
         """The names of torch's objects, of whose states other evidence speaks."""
+        changed = (item for change in self._whole.changes() for item in change.changed.items())
+        self._dictionaries = {path for path, digest in changed if digest[:1] in ("[", "h")}
         texts = [*self._whole.texts.values(), *self._resumed.texts.values()]
         self._stored = {last(path) for text in texts for path in text.stores}
         self._named = self._stored | {last(path) for text in texts for path in text.reads}
@@ -728,7 +730,14 @@ class _Compared:
         passed = any(lack.kind is ValueKind.GENERATOR and lack.name.startswith(_PASSED) for lack in self._lacks)
         if self._is_librarys(name) or (passed and self._is_generator(each)):
             return False
-        return iterates or name.endswith(ARGUMENTS) or last(name) in (self._named if is_state else self._stored)
+        known = self._named if is_state else self._stored
+        return iterates or name.endswith(ARGUMENTS) or bool({last(name), last(self._dictionary(name))} & known)
+
+    def _dictionary(self, name: str) -> str:
+        """The dictionary that holds a value by a key; empty if none does."""
+        parts = name.removeprefix(GLOBAL).split(".")
+        paths = (".".join(parts[:many]) for many in range(1, len(parts)))
+        return next((path for path in paths if path in self._dictionaries), "")
 
     def _of_lines(self, each: ReadOtherwise) -> Omission:
         name = _name_of(each).removeprefix(GLOBAL)
@@ -748,11 +757,12 @@ class _Compared:
         ours, theirs = self._held.get(each.root.name, (each.first, each.second))
         at = self._resumed.gave(name, theirs, each.function)
         changed = self._whole.gave(name, ours, each.function)
-        holder, _, key = name.rpartition(".")
-        if any(
-            change.changed.get(holder, "").startswith("[") for change in self._whole.changes()
-        ):  # a dictionary's keys
+        key = last(name)
+        if holder := self._dictionary(name):
+            key = name[len(holder) + 1 :]
             name = f'{holder}["{key}"]'
+            if key not in self._named:  # no line names it
+                name, key, ours, theirs = holder, last(holder), "", ""
         text = self._text(each.root.location)
         if each.root.kind is not LineKind.STATE and ITERATES in text.calls:
             first = "the first round that the checkpoint has not made"
