@@ -609,7 +609,8 @@ def test_a_draw_is_held_by_the_state_before_it(tmp_path: Path, inside: str) -> N
 NAMED = {
     "files in the order of their names": (
         "for k in range(9):\n    n, path = tempfile.mkstemp(dir='.')\n    os.write(n, bytes([k]))\n    os.close(n)\n"
-        "for name in sorted(os.listdir('.')):\n    if name[:3] == 'tmp':\n        op(open(name, 'rb').read())\n",
+        "rows = []\nfor name in sorted(os.listdir('.')):\n    if name[:3] == 'tmp':\n"
+        "        rows.append(open(name, 'rb').read())\nop(rows)\n",
         [6],
         "temporary-name",
     ),
@@ -686,6 +687,33 @@ def test_what_others_change_while_a_line_waits_comes_from_their_lines(
         runs.append({"": traced(tmp_path, source_of_run, name=run)})
     sources = compared_lines(*runs, calls=[0]).sources
     assert f"program.py:{line}" in {source.location for source in sources if source.reaches}
+
+
+def test_a_line_that_waits_for_a_lock_is_not_the_one_that_changes_what_it_guards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+    for run, order in (("a", {1: 1, 2: 2, 3: 3}), ("b", {1: 3, 2: 2, 3: 1})):
+        monkeypatch.setattr(time, "order", order.get, raising=False)
+        source = """
+        import threading, time
+        CALLS = []
+        lock, todo, got = threading.Lock(), [1, 2, 3], {}
+        def take(k):
+            time.sleep(time.order(k) / 20)
+            with lock:
+                item = todo.pop(0)
+                time.sleep(0.2)
+            got[k] = item, [*todo]
+        threads = [threading.Thread(target=take, args=(k,)) for k in (1, 2, 3)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        CALLS.append([got[k] for k in (1, 2, 3)])
+        """
+        runs.append({"": traced(tmp_path, dedent(source), name=run)})
+    found = {each.location for each in compared_lines(*runs, calls=[0]).sources if each.reaches}
+    assert "program.py:8" in found
+    assert "program.py:7" not in found
 
 
 @pytest.mark.parametrize("own", ["", "self.at = os.urandom(3)"])

@@ -1312,7 +1312,7 @@ def _of_threads(
                         drawn[frame.process, name][frame, row.line] += 1
                     elif frame.entered.thread:
                         counts[frame.process, frame.key, row.line, name][side][digest] += 1
-                        if not side:
+                        if not side and is_named(name, one.text(frame, row.line)):  # and is not merely there
                             givers[frame.process, name.rpartition(".")[2], digest] = frame, row.line
     drawers = {}
     for key, lines in drawn.items():
