@@ -145,8 +145,10 @@ def command(
     from tracer.gate import (
         DEFAULT_FAIL_ON,
         Gate,
+        Suppressions,
         acceptances,
         decide,
+        host_lines,
         load_configuration,
         parse_fail_on,
         read_baseline,
@@ -163,7 +165,6 @@ def command(
         raise UsageError("--update-baseline needs a file to write", hint=f"add --baseline {BASELINE}")
     accepted = () if not lock or (update_baseline and not os.path.exists(lock)) else read_baseline(lock)
     with progress("judging"):
-        from tracer.gate import Suppressions, host_lines
         from tracer.session import findings_of_others, judge
         from tracer.trace.file import load_families
         from tracer.trace.merging import merge_traces
@@ -311,6 +312,4 @@ def printed_lines(decision: Decision, detail: Detail) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """``text`` on one line, which neither drives a terminal nor speaks to GitHub."""
-    from tracer.cli.check import inert
-
     return inert(one_line(text, _LONGEST))

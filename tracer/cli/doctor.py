@@ -47,7 +47,7 @@ def command(backend: str | None, fail_on: str | None, form: str, save: str | Non
             raise UsageError(f"--fail-on: {NEW!r} needs a baseline", hint="`tracer check` has one")
     if save is not None:
         check_writable(Path(save))
-    from tracer.doctor import diagnose, read_process
+    from tracer.doctor import diagnose, diagnosis_blocks, read_process
     from tracer.plain import json_text, say
     from tracer.report.words import plural
     from tracer.tables.setting_rows import load_rows
@@ -63,7 +63,5 @@ def command(backend: str | None, fail_on: str | None, form: str, save: str | Non
     if form == "json":
         show(json_text(diagnosis))
     else:
-        from tracer.doctor import diagnosis_blocks
-
         show_blocks(diagnosis_blocks(diagnosis, all_settings=all_settings))
     return FAILED if diagnosis.of(failing) else 0

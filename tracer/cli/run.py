@@ -186,11 +186,9 @@ def command(
         raise UsageError("--rank names one rank of a job", hint="add --world-size, as in --world-size 1024 --rank 17")
     fake_machine = one_rank = None
     if fake:
-        from tracer.recording.options import FakeMachine
+        from tracer.recording.options import FakeMachine, OneRank
 
         if world_size is not None:
-            from tracer.recording.options import OneRank
-
             one_rank = OneRank.of(rank or 0, world_size)
             os.environ.update(one_rank.variables())
         fake_machine = FakeMachine.parse(machine or "cpu", devices=1 if one_rank is None else one_rank.local_world_size)
