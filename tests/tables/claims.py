@@ -10,14 +10,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
+import torch._inductor.inductor_prims  # registers ops that compiled code is made of
 
 from tracer.facts import Kind, Value
 from tracer.facts.every_fact import of_kind
-from tracer.names import Backend, Verdict
+from tracer.names import TORCH_NAMESPACES, Backend, Verdict
+from tracer.tables.compiled import load_compilers
 from tracer.tables.conditions import BoundRule
-from tracer.tables.loading import load_table
+from tracer.tables.loading import load_classes, load_libraries, load_table, load_tables
 from tracer.tables.rules import Rule
-from tracer.tables.versions import release
+from tracer.tables.translation import load_translations
+from tracer.tables.versions import release, speaks_of
 
 VERSIONS = ("1.13", "2.6", "2.13", "2.15")
 MODES = ("off", "warn", "on")
@@ -114,3 +117,25 @@ def siblings(op: str) -> list[str]:
         return []
     other = name[:-1] if name.endswith("_") else f"{name}_"
     return [f"aten.{other}"] if hasattr(torch.ops.aten, other) else []
+
+
+def ops_named_for(version: str) -> Iterator[tuple[str, str]]:
+    """Torch's own ops that the tables name for this version of torch, each with the id of the row."""
+    tables = (*load_tables().values(), load_libraries(), load_classes(), *load_compilers().values())
+    rules = (rule for table in tables for rule in table.rule)
+    named = [
+        (rule.id, op) for rule in rules if any(speaks_of(each.torch, version) for each in rule.case) for op in rule.ops
+    ]
+    translations = load_translations()
+    for row in translations.translation:
+        named += [(row.id, op) for op in row.ops if speaks_of(row.recorded_by, version)]
+        named += [(row.id, each.op) for each in row.becomes if each.op and speaks_of(each.torch, version)]
+    named += [(note.id, op) for note in translations.note for op in note.seen]
+    yield from ((id, op) for id, op in named if op.partition(".")[0] in TORCH_NAMESPACES)
+
+
+def has_op(op: str) -> bool:
+    """Whether the installed torch has ``op``."""
+    namespace, name, *overload = op.split(".")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    return packet is not None and (not overload or hasattr(packet, overload[0]))

@@ -175,8 +175,3 @@ _TABLE = dict(
 def row_wise(name: str) -> RowWise | None:
     """What is known of the rows of the op ``name``, without namespace and overload; ``None``: nothing."""
     return _TABLE.get(name)
-
-
-def known_row_wise() -> tuple[str, ...]:
-    """The names of the ops of which something is known."""
-    return tuple(_TABLE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -17,14 +16,12 @@ from types import FrameType, ModuleType
 from tracer.runner.interrupts import interrupt_held
 
 
-def when_imported(
-    name: str, callback: Callable[[], None], *, during: Callable[[], AbstractContextManager[None]] = nullcontext
-) -> None:
+def when_imported(name: str, callback: Callable[[], None]) -> None:
     """Call ``callback`` once: now if module ``name`` is loaded, otherwise right after it is imported.
 
     A module whose own lines are still running (it imports torch, say) is not loaded yet.
 
-    The import runs in the context ``during``. Control-C waits until it is done: an interrupted load of C++ code aborts
+    Control-C waits until the import is done: an interrupted load of C++ code aborts
     the process, swallows the interrupt, or leaves a module that cannot be loaded again.
     """
     if name in sys.modules:
@@ -39,7 +36,7 @@ def when_imported(
     if finder is None:
         finder = _Watcher()
         sys.meta_path.insert(0, finder)
-    finder.waiting.setdefault(name, []).append((callback, during))
+    finder.waiting.setdefault(name, []).append(callback)
 
 
 #: Told of each module that is to be imported while others are awaited: the frame that imports it.
@@ -75,7 +72,7 @@ class _Watcher(MetaPathFinder):
     """
 
     def __init__(self) -> None:
-        self.waiting: dict[str, list[tuple[Callable[[], None], Callable[[], AbstractContextManager[None]]]]] = {}
+        self.waiting: dict[str, list[Callable[[], None]]] = {}
         """By module, in the order in which they are called."""
         self._asking_the_others: set[str] = set()
 
@@ -107,16 +104,13 @@ class _Watcher(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             loader.__dict__.pop("exec_module", None)
-            with ExitStack() as stack:
-                stack.enter_context(interrupt_held())
-                for _, during in self.waiting.get(name, ()):
-                    stack.enter_context(during())
+            with interrupt_held():
                 original(module)
             if self in sys.meta_path:
                 called_back = self.waiting.pop(name, [])
                 if not self.waiting:
                     sys.meta_path.remove(self)
-                for callback, _ in called_back:
+                for callback in called_back:
                     callback()
 
         loader.__dict__["exec_module"] = exec_module

@@ -11,24 +11,21 @@ from functools import partial
 from typing import Union
 
 from tracer.errors import TableError
-from tracer.names import TORCH_NAMESPACES, Backend
+from tracer.names import Backend
 from tracer.tables.compiled import INDUCTOR, CompilerTable, load_compilers
 from tracer.tables.conditions import pieces, uncovered, wanted_values
 from tracer.tables.explaining import EXAMPLES, Examples, load_examples
 from tracer.tables.loading import existing_tables, load_classes, load_libraries, load_table, load_tables, table_file
 from tracer.tables.rules import DOMAINS, Cased, ClassTable, LibraryTable, Rule, RuleTable, in_words
 from tracer.tables.setting_rows import ROWS, EnvironmentTable, SettingRow, load_rows
-from tracer.tables.translation import STAYS, TRANSLATIONS, Translation, Translations, load_translations
+from tracer.tables.translation import TRANSLATIONS, Translation, Translations, load_translations
 from tracer.tables.versions import reviewed_releases, speaks_of
 
-#: Whether the installed torch has an op.
-Resolves = Callable[[str], bool]
 Loaded = Union[RuleTable, LibraryTable, ClassTable, CompilerTable, EnvironmentTable, Translations, Examples]  # noqa: UP007 (Python 3.10 runs it)
 
 
-def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[str]:
-    """Every fault of the packaged tables, one line each, led by the file. ``resolves`` says whether the
-    torch of version ``torch`` has an op; without it no op is looked up."""
+def faults_of_tables() -> list[str]:
+    """Every fault of the packaged tables, one line each, led by the file."""
     tables: list[tuple[str, Callable[[], Loaded]]] = [
         ("libraries.toml", load_libraries),
         ("classes.toml", load_classes),
@@ -41,7 +38,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
     faults = []
     for name, load in tables:
         try:
-            faults += [f"{name}: {fault}" for fault in faults_of(load(), resolves, torch)]
+            faults += [f"{name}: {fault}" for fault in faults_of(load())]
         except TableError as problem:
             faults.append(str(problem))
     return list(dict.fromkeys(faults))
@@ -56,14 +53,13 @@ def counted() -> str:
     return f"{len(tables) + 1} tables, {len(rules):,} rules, {cases:,} cases: each case can be reached."
 
 
-def faults_of(table: Loaded, resolves: Resolves | None = None, torch: str = "") -> Iterator[str]:
+def faults_of(table: Loaded) -> Iterator[str]:
     """The faults of a table that loads, one line each."""
     if isinstance(table, Examples):
         return
     releases = reviewed_releases(table.reviewed)
     if not releases:
         yield f"`{table.reviewed}` contains no release of torch"
-    named: Iterable[tuple[str, str]]
     if isinstance(table, Translations):
         ids = [*(row.id for row in table.translation), *(note.id for note in table.note)]
         for translation in table.translation:
@@ -72,28 +68,19 @@ def faults_of(table: Loaded, resolves: Resolves | None = None, torch: str = "") 
             rows_there = [row for row in table.translation if backend in row.to]
             claims = [(op, row.id) for row in rows_there for op in row.ops]
             yield from _claimed_twice(claims, f" for {backend}", with_packets=True)
-        named = _named_by(table, torch)
     else:
         rows: tuple[Cased, ...] = table.row if isinstance(table, EnvironmentTable) else table.rule
         ids = [row.id for row in rows]
         for row in rows:
             live = tuple(r for r in releases if not isinstance(row, SettingRow) or speaks_of(row.torch, r))
             yield from (f"{row.id}: {fault}" for fault in _faults_of_cases(row, live))
-        named = ()
         if not isinstance(table, EnvironmentTable):
             by_backend: Iterable[tuple[Rule, ...]] = (table.rule,)
             if isinstance(table, (LibraryTable, CompilerTable)):
                 by_backend = map(table.speaking_of, Backend)
             for rules in by_backend:
                 yield from _claimed_twice((op, rule.id) for rule in rules for op in dict.fromkeys(rule.ops))
-            of_torch = (rule for rule in table.rule if any(speaks_of(case.torch, torch) for case in rule.case))
-            named = ((rule.id, op) for rule in of_torch for op in rule.ops)
     yield from (f"{id}: {times} of them have this id" for id, times in Counter(ids).items() if times > 1)
-    if resolves is None:
-        return
-    for id, op in named:
-        if op.partition(".")[0] in TORCH_NAMESPACES and not resolves(op):
-            yield f"{id}: torch {torch} has no {op}"
 
 
 def _faults_of_cases(row: Cased, releases: tuple[str, ...]) -> Iterator[str]:
@@ -136,12 +123,3 @@ def _gaps(row: Translation, releases: tuple[str, ...]) -> Iterator[str]:
             where = ", ".join(in_words(key, values) for key, values in hole.items()) or "any call"
             yield f"gap in torch {release}: no candidate for {where}"
             return
-
-
-def _named_by(table: Translations, torch: str) -> Iterator[tuple[str, str]]:
-    """The ops that translations name for version ``torch``, each with the row's id."""
-    for row in table.translation:
-        yield from ((row.id, op) for op in row.ops if speaks_of(row.recorded_by, torch))
-        candidates = (c.op for c in row.becomes if c.op not in ("", STAYS) and speaks_of(c.torch, torch))
-        yield from ((row.id, op) for op in dict.fromkeys(candidates))
-    yield from ((note.id, op) for note in table.note for op in note.seen)
