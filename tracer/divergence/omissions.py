@@ -312,17 +312,14 @@ class _Compared:
         made = [change.location for change in self._resumed.changes()]
         around = self._around(_first_call(self._values[0], self._steps[0], Phase.OPTIMIZER))
         loop = next((at for place in around for at in self._loops_of(place) if at in made), "")
-        what = ended or ("the loop that trains ends at once" if loop else "it ends before the loop that trains")
-        remedy = "Let this loop begin behind the last step that the checkpoint has: `range(first, steps)`."
-        if ended:
+        location, remedy = loop, "Let this loop begin behind the last step of the checkpoint: `range(first, steps)`."
+        if ended or not loop:
+            location = next(reversed(made), "")
             remedy = (
-                "Its own words are above. A checkpoint has to lie in the working directory: each run has a copy of it."
+                "Its own words are above. A checkpoint must lie in the working directory: each run has a copy of it."
             )
-        yield Omission(
-            what=f"it makes no step: {what}",
-            location=loop if loop and not ended else made[-1] if made else "",
-            remedy=remedy,
-        )
+        what = ended or ("the loop that trains ends at once" if loop else "it ends before the loop that trains")
+        yield Omission(what=f"it makes no step: {what}", location=location, remedy=remedy)
 
     def _loops_of(self, at: str) -> Iterator[str]:
         """The loops that a line of the whole run is in, from the innermost on."""
@@ -338,17 +335,11 @@ class _Compared:
     def _of_root(self, root: Root, kinds: set[ValueKind]) -> Omission:
         """A call that differs, and of whose reason nothing is seen."""
         what, remedy = root.why or root.cause.words, _REMEDIES[None]
-        changes = [*self._whole.changes()]
-        opaque = [
-            path
-            for path in self._text(_line(root)).reads
-            if any(each.changed.get(path) == NO_DIGEST for each in changes)
-        ]
+        unseen = {path for each in self._whole.changes() for path, held in each.changed.items() if held == NO_DIGEST}
+        opaque = [path for path in self._text(_line(root)).reads if path in unseen]
         if any(each.root.name == self._model for each in self._all) and not kinds & _OF_MODELS:
             what = f"`{self._model}` differs in more than its parameters and buffers"
-            remedy = (
-                "Give its modules what the whole run has set on them: `train()` or `eval()`, attributes such as `p`."
-            )
+            remedy = "Give its modules what the whole run has set: `train()` or `eval()`, attributes such as `p`."
         elif opaque:
             what = f"`{opaque[0]}`, of which nothing is seen, may not be where the whole run had it: {what}"
             remedy = f"Give back how far `{opaque[0]}` has come: skip what it gave, or save it."
@@ -433,7 +424,12 @@ class _Compared:
         location = location or self._optimizer_line()
         loading = None if root is None else root.loading
         called = f"`{name}`" if name and (kind is ValueKind.OUTSIDE or (kind is ValueKind.SCHEDULER and made)) else ""
-        remedy = self._remedy(kind, name, location)
+        remedy = _REMEDIES.get(kind, _REMEDIES[None])
+        if kind in _HELD or (kind is ValueKind.OUTSIDE and name):
+            functions = (change.key[1] for change in self._whole.changes() if change.location == location)
+            function = "" if name.startswith("self.") else next(functions, "")
+            both = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)"
+            remedy = f"Save it: {self._pasted(*both, last(name), location, function=function)}"
         if kind in OF_OPTIMIZERS and len(self._updates) > 1:
             called = f"`{name}`" if kind is ValueKind.PARAMETER else self._optimizer_words(lack.ahead)
             if "`" not in called:
@@ -524,12 +520,8 @@ class _Compared:
             load = self._last_load(name)
             return "" if load is None else load.location
         gave = (self._resumed.gave(path, self._held[path][1]) for path in names)
-        return next((at for at in gave if self._names(at, name)), "")
-
-    def _names(self, location: str, name: str) -> bool:
-        """Return whether a line names an object, and does not only change something that it holds too."""
-        text = self._text(location)
-        return any(last(name) in path.split(".") for path in (*text.reads, *text.stores))
+        naming = ((at, (*self._text(at).reads, *self._text(at).stores)) for at in gave)  # not what it is inside of
+        return next((at for at, paths in naming if any(last(name) in path.split(".") for path in paths)), "")
 
     def _held_otherwise(self, name: str) -> list[str]:
         """What an object of this name, or something in it, holds otherwise where the run resumes."""
@@ -548,14 +540,6 @@ class _Compared:
         """The place of a line's last execution in the resumed run; -1 if it is not executed."""
         changes = self._resumed.changes()
         return next((at for at in reversed(range(len(changes))) if changes[at].location == location), -1)
-
-    def _remedy(self, kind: ValueKind, name: str, location: str) -> str:
-        if kind in _HELD or (kind is ValueKind.OUTSIDE and name):
-            functions = (change.key[1] for change in self._whole.changes() if change.location == location)
-            made = "" if name.startswith("self.") else next(functions, "")
-            both = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)"
-            return f"Save it: {self._pasted(*both, last(name), location, function=made)}"
-        return _REMEDIES.get(kind, _REMEDIES[None])
 
     def _pasted(
         self, value: str, restore: str, key: str, made: str = "", *, function: str = "", drawn: bool = False
@@ -638,13 +622,11 @@ class _Compared:
             at = self._whole.gave(flag, self._held[flag][0]) if flag else ""
             many = f" and {len(frozen) - 1} more" if len(frozen) > 1 else ""
             where = f"; the whole run has set its `requires_grad` at {at}" if at else ""
-            remedy = (
-                "Set `requires_grad` when it resumes as the whole run has it there: by what was reached, `epoch >= 1`,"
-            )
             yield Omission(
                 what=f"no gradient is made for {frozen[0]}{many}: `requires_grad` is False where it resumes{where}",
                 location=at or _line(backward),
-                remedy=f"{remedy} and not only at the moment when it changes.",
+                remedy="Set `requires_grad` as the whole run has it there: by what was reached, `epoch >= 1`, and not"
+                " only at the moment when it changes.",
             )
         if passes[0] > passes[1] > 0:
             saved = f" ({self._written})" if self._written else ""
