@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 from textwrap import dedent
+from threading import Event, Thread
+from types import ModuleType
 
 import msgspec
 import numpy
@@ -430,6 +432,68 @@ AS_DONE = {
     "sorted": ("got = sorted(as_completed(futures), key=futures.get)\n", []),
     "counted": ("got = len(set(as_completed(futures)))\n", []),
 }
+
+
+#: A thread gives something once, which another finds there or not, and the line that asks.
+POLLED = {
+    "by a method": ("def ready(self):\n        return self.made is not None", "if asked.ready():", 12),
+    "by a property": ("@property\n    def ready(self):\n        return self.made is not None", "if asked.ready:", 13),
+    "where it is": ("", "if asked.made is not None:", 17),
+    "as a flag": ("", "if asked.over:", 17),
+    "while it waits": ("", "while asked.made is not None:", 17),
+}
+
+
+class Gate(ModuleType):
+    """What a thread waits for until the program has come to a step: of no file that is followed."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__("gate")
+        self.step, self.opened = step, Event()
+
+    def wait(self) -> None:
+        self.opened.wait()
+
+    def passes(self, step: int, thread: Thread) -> None:
+        if step == self.step:
+            self.opened.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("name", POLLED)
+@pytest.mark.parametrize("steps", [(2, 5), (5, 2)])
+def test_what_another_thread_gives_once_differs_by_when_it_is_asked_for(
+    tmp_path: Path, name: str, steps: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, asks, line = POLLED[name]
+    source = f"""\
+import gate, os, threading
+class Lazy:
+    def __init__(self):
+        self.made, self.over = None, False
+    def load(self):
+        scratch = os.urandom(3)
+        scratch = b"its own"
+        gate.wait()
+        self.made = [1.5, scratch]
+        self.over = True
+    {method or "pass"}
+asked, CALLS = Lazy(), []
+thread = threading.Thread(target=asked.load)
+thread.start()
+for step in range(8):
+    gate.passes(step, thread)
+    {asks}
+        CALLS.append(step)
+        {"break" if asks.startswith("while") else "pass"}
+"""
+    runs = []
+    for step in steps:
+        monkeypatch.setitem(sys.modules, "gate", Gate(step))
+        runs.append({"": traced(tmp_path, source, name=f"after {step}")})
+    (root, *others) = [each for each in compared_lines(*runs, calls=[0]).sources if each.reaches]
+    assert (root.location, root.source) == (f"program.py:{line}", "done-by-then")
+    assert not [each.location for each in others if each.source != "done-by-then"]
 
 
 @pytest.mark.parametrize("name", AS_DONE)
@@ -1399,6 +1463,10 @@ def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(
         ("asyncio.tasks.wait", "done-set"),
         ("asyncio.tasks.as_completed", "completion-order"),
         ("asyncio.locks.Event.wait", None),
+        ("multiprocessing.synchronize.Event.is_set", "done-by-then"),
+        ("multiprocessing.pool.AsyncResult.ready", "done-by-then"),
+        ("multiprocessing.context.ForkProcess.exitcode", "done-by-then"),
+        ("concurrent.futures._base.Future.running", "done-by-then"),
         ("logging.Logger.info", "log-record"),
         ("logging.getLogger", None),
     ],

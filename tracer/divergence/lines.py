@@ -457,6 +457,8 @@ class _Comparison:
         self.own = {"__main__", *(Path(frame.code.file).stem for frame in one.frames)}
         """The names of the program's own modules."""
         self.alike, self.drawers, self.givers = _of_threads(one, two)
+        self.common = _states(one, self.threaded) & _states(two, self.threaded)
+        """Processes in which threads run, names and states of global generators that both runs have."""
         _pair(one, two, self.alike)
         for frame, record in one.events:
             if isinstance(record, Continued):
@@ -570,8 +572,11 @@ class _Comparison:
 
     def _of_others(self, frame: _PairedFrame, name: str) -> Origins:
         """The origins of what another thread has changed: of all that differs there, or the line that gave it."""
-        digest = frame.state.get(name, "")
-        giver = self.givers.get((frame.process, name.rpartition(".")[2], digest))
+        digest, of = frame.state.get(name, ""), (frame.process, name.rpartition(".")[2])
+        if len(once := [place for (*key, _), place in self.givers.items() if tuple(key) == of]) == 1:
+            differing = once[0][0].differing.items()  # nothing where it is the same, and the reader asks when that was
+            return _NOTHING.union(*(found for path, found in differing if path.rpartition(".")[2] == of[1]))
+        giver = self.givers.get((*of, digest))
         if self.elsewhere or giver is None or len(digest) <= _SHORT or giver[0].entered.thread == frame.entered.thread:
             return frozenset(self.orders.union(self.elsewhere))
         found = self._root(LineKind.LINE, *giver, giver[0])
@@ -673,6 +678,8 @@ class _Comparison:
                 root = self._root(LineKind.LINE, frame, at, frame, *named, unseen=unseen)
                 if are_stored := [made[name] for name in rest if name in made]:
                     self.generators |= dict.fromkeys(root, _MAKES if any(are_stored) else _DRAWS)
+                if not before and any(True for path in text.reads for _ in self._differing(frame, path)):
+                    self.generators |= dict.fromkeys(root, _POLL)
                 self.handed |= root if all(self._is_alike(frame, row.line, name) for name in rest) else _NOTHING
                 found |= root
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
@@ -944,7 +951,10 @@ class _Comparison:
         seen, unseen = frame.decides
         found, last = frame.given or seen | frame.returned, self.one.statement(frame, frame.last)
         if not found or self._varies(last):
-            found |= self._root(LineKind.BRANCH, frame, self._line_in(frame, frame.last, last), frame, unseen=unseen)
+            root = self._root(LineKind.BRANCH, frame, self._line_in(frame, frame.last, last), frame, unseen=unseen)
+            if not found and any(True for path in last.reads for _ in self._differing(frame, path)):
+                self.generators |= dict.fromkeys(root, _POLL)
+            found |= root
         if CATCHES in text.calls:
             self.raising |= found
         return found
@@ -1035,6 +1045,8 @@ class _Comparison:
             before = self.states.get(key)
             olds = before or ("", "")
             now = self.states[key] = ours.get(name, olds[0]), theirs.get(name, olds[1])
+            if key not in self.drawers and self.common.issuperset((*key, state) for state in now):
+                continue  # another thread is but the first to see a draw
             if now[0] == now[1]:
                 self.unseeded.pop(key, None)
             elif before is None or "" in before:  # as the interpreter, or an import, made it; or it was seeded at once
@@ -1318,10 +1330,25 @@ def _of_threads(
     for key, lines in drawn.items():
         of = _DRAWING.get(key[1].removeprefix(GENERATOR), "torch.")  # a thread may only be the first to see a draw
         drawing = [at for at, _ in lines.most_common() if any(call.startswith(of) for call in one.text(*at).calls)]
-        others = [at for at in drawing if at[0].entered.thread]
+        others = [at for at in drawing if at[0].entered.thread and 2 * lines[at] > _executions(*at)]
         if others and len({frame.entered.thread for frame, _ in drawing}) > 1:
             drawers[key] = others[0]
     return {key for key, (ours, theirs) in counts.items() if ours == theirs}, drawers, givers
+
+
+def _executions(frame: _PairedFrame, line: int) -> int:
+    return sum(row.line == line for row in frame.rows)
+
+
+def _states(run: _Run, processes: Collection[str]) -> set[tuple[str, str, str]]:
+    """The states of global generators in some processes, with their names."""
+    changed = ((frame.process, record.changed) for frame, record in run.events if frame.process in processes)
+    return {
+        (process, name, state)
+        for process, changes in changed
+        for name, state in changes.items()
+        if name.startswith(GENERATOR)
+    }
 
 
 def _pair(one: _Run, two: _Run, alike: Collection[tuple[object, ...]]) -> None:
