@@ -440,6 +440,13 @@ def test_what_a_proven_line_explains_is_no_item_of_its_own() -> None:
     assert all(each.reaches for each in _by_proof(sources, ()))
 
 
+@pytest.mark.parametrize(("is_threads", "runs"), [(False, 1), (True, 2)])
+def test_a_line_of_another_thread_is_proven_by_two_runs_that_agree(tmp_path: Path, is_threads: bool, runs: int) -> None:
+    line = msgspec.structs.replace(PORT, is_threads=is_threads)
+    held = _Holding(_Laboratory(tmp_path, {"a.py:1": ["agrees", "agrees"]}), [line], (), tmp_path, 0, ()).held()
+    assert [(each.agrees, each.runs) for each in held] == [(True, runs)]
+
+
 @pytest.mark.parametrize(
     ("kind", "path", "first"),
     [("done-by-then", "a.py:1", 2), ("completion-order", "a.py:1", 2), ("", "a.py:1", 1), ("done-by-then", "", 1)],

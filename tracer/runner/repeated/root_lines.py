@@ -412,6 +412,7 @@ class _Holding:
     def _try(self, tried: _Try, base: Family, may_be_luck: bool) -> list[_Try]:
         """Hold lines, again where chance may play a part; return where to hold them instead, if that shows nothing."""
         lines = tried.lines
+        may_be_luck |= any(each.is_threads and each.location in tried.roots for each in self._sources)
         agrees, problem, runs, is_new = True, "", 0, False
         while agrees and self._laboratory.left and (runs <= may_be_luck or (not is_new and runs < _MOST_OF_THE_SAME)):
             agrees, problem = self._agrees(lines, base)
@@ -422,7 +423,7 @@ class _Holding:
         if not problem and not is_new:
             agrees, problem = False, "it gave the same by itself in that run"
         elif agrees and runs <= may_be_luck:
-            agrees, problem = False, "runs in which nothing is held agree at times too, and no run was left"
+            agrees, problem = False, "runs in which nothing is held may agree by luck, and no run was left"
         elif not agrees and not problem and not is_refuted:
             problem = "not all that it gives could be given"
         if agrees and (again := self._read_again(tried)):
