@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import PLAIN
+from tracer.runner.repeated import launching
+from tracer.runner.repeated.launching import Order
+from tracer.runner.script import StepRange, Task
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
 #: Says where it stands by files, and its process ids with it; starts a process that never ends by itself.
@@ -142,3 +145,23 @@ def test_a_run_keeps_its_own_exit_code_(repeat: Started, tmp_path: Path, end: st
     started = repeat(f"import os, signal\nsignal.signal(signal.SIGTERM, signal.SIG_DFL)\n{end}\n")
     _, err = started.communicate(timeout=60)
     assert f"run 1 ended with exit code {code} before anything was recorded" in err
+
+
+def test_a_run_that_is_ended_after_a_step_leaves_a_thread_that_computes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text("""
+import threading
+import torch
+def warm():
+    while True:
+        torch.ones(200, 200) @ torch.ones(200, 200)
+threading.Thread(target=warm, daemon=True).start()
+w = torch.ones(3, requires_grad=True)
+for step in range(4):
+    w.sum().backward()
+    torch.optim.SGD([w], 0.1).step()
+""")
+    monkeypatch.chdir(tmp_path)
+    task = Task(target="train.py", args=(), as_module=False, steps=StepRange(0, 2), exit_after_steps=True)
+    assert launching.run(Order(task=task, output=str(tmp_path / "run.json")), {}, 0) == (0, False)

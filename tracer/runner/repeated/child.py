@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,8 @@ from tracer.runner.script import prepare
 REPLAYS = 10
 
 
-def main() -> int:
-    """Run the order in the first argument; returns the script's exit code."""
-    order = msgspec.json.decode(sys.argv[1], type=Order)
+def main(order: Order) -> int:
+    """Run an order; returns the script's exit code."""
     if order.temporary:
         tempfile.tempdir = None
         os.environ.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), order.temporary))
@@ -81,9 +81,13 @@ def _ends_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    code = main()
+    order = msgspec.json.decode(sys.argv[1], type=Order)
+    code = main(order)
     if code < 0:
         with suppress(OSError, ValueError, AttributeError):  # the script may have closed or replaced it
             sys.stdout.flush()
         end_by(-code)
+    if order.task.exit_after_steps and any(thread.daemon for thread in threading.enumerate()):
+        sys.stdout.flush()  # Python ends such threads in the middle of an op, which aborts the process
+        os._exit(code)
     sys.exit(code)
