@@ -197,7 +197,7 @@ def _by_version(table: RuleTable) -> dict[str, Counter[EvidenceKind]]:
     seen = () if table.dispatched is None else releases[releases.index(table.dispatched.builds[0].rpartition(".")[0]) :]
     return {
         release: Counter(
-            strongest(rule.evidence, without=() if release in seen else (EvidenceKind.DISPATCHED,))
+            strongest(row for row in rule.evidence if release in seen or row.kind is not EvidenceKind.DISPATCHED)
             for rule in table.rule
             if any(speaks_of(case.torch, release) for case in rule.case)
         )
