@@ -361,9 +361,9 @@ def evidence_of(cited: Cased | Iterable[RuleEvidence]) -> tuple[Evidence, ...]:
 GRADES: tuple[EvidenceKind, ...] = tuple(kind for kind in reversed(EvidenceKind) if kind not in OF_A_RUN)
 
 
-def strongest(evidence: Iterable[RuleEvidence]) -> EvidenceKind:
+def strongest(evidence: Iterable[RuleEvidence], *, without: tuple[EvidenceKind, ...] = ()) -> EvidenceKind:
     """The best grade among ``evidence``; the weakest if there is none, which the lint rejects."""
-    kinds = {row.kind for row in evidence}
+    kinds = {row.kind for row in evidence}.difference(without)
     return next((grade for grade in GRADES if grade in kinds), GRADES[-1])
 
 

@@ -15,6 +15,7 @@ from torch import nn
 from tests.support.lines import groups, line_of, lines, one, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, Phase
+from tracer.recording.torch_private import compile_seams
 
 ROWS = 20_000
 
@@ -116,6 +117,18 @@ class Sums(nn.Module):
         return into.index_add(0, index, values)
 
 
+@pytest.mark.skipif(compile_seams.package_loader is None, reason="this torch loads no packages")
+def test_a_call_of_a_loaded_package_is_a_blind_spot_at_its_line_though_it_fails() -> None:
+    def step() -> None:
+        with pytest.raises(TypeError):
+            compile_seams.package_loader.run(None, [])  # runs
+
+    (spot,) = record(step).trace.blind_spots
+    assert (spot.kind, spot.count) == (BlindSpotKind.COMPILED, 1)
+    assert int(spot.location.rpartition(":")[2]) == line_of(step, "# runs")
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("inductor")
 def test_a_package_is_a_blind_spot_at_the_line_that_runs_it(tmp_path: Path) -> None:
     path, example = str(tmp_path / "sums.pt2"), inputs()
