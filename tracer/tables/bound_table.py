@@ -338,7 +338,7 @@ _SEED_ALL = "Call `torch.manual_seed(0)`, which seeds the generators of all devi
 
 def _unseeded(ruling: Ruling, whose: str, remedy: str, verdict: Verdict = Verdict.NONDETERMINISTIC) -> Ruling:
     """``ruling`` for calls whose generator has a random seed: what is ``seeded`` differs from run to run."""
-    why = f"{whose} starts from another state in every process, so that each run draws other numbers."
+    why = f"{whose} has another state in every run, which then draws other numbers."
     as_is, in_mode = (verdict if v is Verdict.SEEDED else v for v in ruling.both)
     return replace(
         ruling,
