@@ -375,6 +375,12 @@ TIMED = {
         "n = ''.join(['a'])\nop({}.get(k, 0))\ngot = k.result(9)\nop(got)\n",
         [9],
     ),
+    "what is waited for, by its place": (
+        "import asyncio, concurrent.futures as cf\ndone = cf.Future()\ndone.set_result(1)\nk, left = cf.wait([done])\n"
+        "async def main():\n    return await asyncio.wait([asyncio.create_task(asyncio.sleep(0))])\n"
+        "k, left = asyncio.run(main())\nop(len(k))\n",
+        [],
+    ),
     "a timeout that is handed on": (
         "from concurrent.futures import Future\nclass Client:\n    def __init__(self, timeout):\n"
         "        self.timeout = timeout\n    def get(self, asked, timeout=0):\n        got = asked.result(\n"

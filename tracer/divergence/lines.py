@@ -771,7 +771,7 @@ class _Comparison:
         """
         if call.endswith(MAYBE):
             row = source_of((call.removesuffix(MAYBE),))
-            return row is not None and row.waits
+            return row is not None and row.waits and not row.is_order  # which takes what it waits for by its place
         path = call.removesuffix(TIMEOUT).split(".")
         is_kept = path[0] == "builtins" or path[-1][:1].isupper() or not self.own.isdisjoint(path)
         return call.endswith(TIMEOUT) and not is_kept
@@ -1330,14 +1330,14 @@ def _of_threads(
     for key, lines in drawn.items():
         of = _DRAWING.get(key[1].removeprefix(GENERATOR), "torch.")  # a thread may only be the first to see a draw
         drawing = [at for at, _ in lines.most_common() if any(call.startswith(of) for call in one.text(*at).calls)]
-        others = [at for at in drawing if at[0].entered.thread and 2 * lines[at] > _executions(*at)]
+        others = [
+            at
+            for at in drawing
+            if at[0].entered.thread and 2 * lines[at] > sum(row.line == at[1] for row in at[0].rows)
+        ]
         if others and len({frame.entered.thread for frame, _ in drawing}) > 1:
             drawers[key] = others[0]
     return {key for key, (ours, theirs) in counts.items() if ours == theirs}, drawers, givers
-
-
-def _executions(frame: _PairedFrame, line: int) -> int:
-    return sum(row.line == line for row in frame.rows)
 
 
 def _states(run: _Run, processes: Collection[str]) -> set[tuple[str, str, str]]:
