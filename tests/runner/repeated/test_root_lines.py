@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.slow import slow_unless
+from tests.support.traced import traced
 from tracer.divergence.causes import RootCause
 from tracer.divergence.lines import ComparedLines, LineKind, LineSource
 from tracer.divergence.model import CallPlace, Divergence, Family, Loss, Root
@@ -31,6 +32,7 @@ from tracer.runner.repeated.root_lines import (
     _by_proof,
     _ends_early,
     _Holding,
+    compared_traces,
     find_lines,
     with_allocations,
 )
@@ -308,6 +310,18 @@ class _Laboratory:
 
     def meets(self, family: Family, last_step: int | None) -> bool:
         return False
+
+
+@pytest.mark.parametrize("only_second", [False, True])
+def test_both_values_of_a_line_are_told_in_the_order_of_the_runs(tmp_path: Path, only_second: bool) -> None:
+    """A call that the second run alone makes is looked for in its lines."""
+    for name, number in (("one", 3), ("two", 7)):
+        traced(tmp_path, f"CALLS = []\nk = {number}\nCALLS.append(k)\n", name=name)
+    cause = RootCause.STRUCTURE
+    root = Root(cause=cause, step=0, call=0, op="aten.mul.Tensor", phase=Phase.FORWARD, only_second=only_second)
+    found = Divergence(agrees=False, calls_compared=1, calls=(1, 1), roots=(root,))
+    compared = compared_traces(tmp_path / "one.json", tmp_path / "two.json", found)
+    assert [(each.location, each.first, each.second) for each in compared.sources] == [("program.py:2", "3", "7")]
 
 
 BEGAN = LineSource(

@@ -285,10 +285,13 @@ def compared_traces(first: Path, second: Path, divergence: Divergence) -> Compar
         for root in divergence.roots
         if root.process == process and root.cause.is_from_lines and root.step <= divergence.roots[0].step
     ]
-    if roots and roots[0].only_second:
-        ours, theirs = theirs, ours
-    calls = [root.call for root in roots if root.only_second == roots[0].only_second]
-    return with_allocations(compared_lines(ours, theirs, calls), roots)
+    is_of_second = bool(roots) and roots[0].only_second
+    calls = [root.call for root in roots if root.only_second == is_of_second]
+    compared = compared_lines(*((theirs, ours) if is_of_second else (ours, theirs)), calls)
+    if is_of_second:
+        sources = (replace(each, first=each.second, second=each.first) for each in compared.sources)
+        compared = replace(compared, sources=tuple(sources))
+    return with_allocations(compared, roots)
 
 
 def with_allocations(compared: ComparedLines, roots: Sequence[Root]) -> ComparedLines:
