@@ -115,6 +115,13 @@ class Drawing(torch.utils.data.Dataset):
         return torch.full((4,), index + self.rng.rand()).float()
 ds = Drawing()
 loader = torch.utils.data.DataLoader(ds, batch_size=4)"""
+DRAWS_NOISE = """\
+class Noise:
+    def __init__(self):
+        self.source = {source}
+    def __call__(self, x):
+        return x * self.source.{draw}()
+noise = Noise()"""
 #: What the loop does, and of each thing that is lost: the line that is named, and words of what is said.
 LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
     "a best loss that acts through the learning rate": (
@@ -628,3 +635,79 @@ turn = 0"""
     orders = orders.replace("return iter(", gives)
     _, found = loop(tmp_path, monkeypatch, setup=orders, before=before)
     assert [each.what.partition(",")[0] for each in found.not_restored] == ["`turn` is 0"]
+
+
+@pytest.mark.parametrize(
+    ("source", "draw", "saved", "given"),
+    [
+        ("np.random.default_rng(7)", "random", "bit_generator.state", "bit_generator.state = held"),
+        ("np.random.RandomState(7)", "rand", "get_state()", "set_state(held"),
+        ("random.Random(7)", "random", "getstate()", "setstate(held"),
+    ],
+)
+def test_a_generator_that_an_object_keeps_is_saved_by_the_methods_that_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, draw: str, saved: str, given: str
+) -> None:
+    setup = DRAWS_NOISE.format(source=source, draw=draw)
+    (omission,) = loop(tmp_path, monkeypatch, setup=setup, before="x = noise(x)")[1].not_restored
+    assert f"noise.source.{saved}`" in omission.remedy
+    assert f"noise.source.{given}" in omission.remedy
+
+
+WRAPPED_OPTIMIZER = """
+import torch
+class WarmUp:
+    def __init__(self, inner):
+        self.inner, self.rounds = inner, 0
+    def step(self):
+        self.rounds += 1
+        for group in self.inner.param_groups:
+            group["lr"] = 0.1 / self.rounds
+        self.inner.step()
+    def zero_grad(self):
+        self.inner.zero_grad()
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+warm = WarmUp(torch.optim.Adam(net.parameters()))
+first = 0
+if RESUMES:
+    held = torch.load("2.pt")
+    net.load_state_dict(held["net"])
+    {restore}
+    first = 3
+for n in range(first, 6):
+    warm.zero_grad()
+    net(torch.full((2, 4), n + 1.0)).square().mean().backward()
+    warm.step()
+    torch.save(dict(net=net.state_dict(), inner=warm.inner.state_dict(), rounds=warm.rounds), f"{{n}}.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "lost", "remedy"),
+    [
+        ('warm.inner.load_state_dict(held["inner"])', "`warm.rounds` is 0, and 3", "`warm.rounds = held["),
+        ('warm.rounds = held["rounds"]', "the optimizer's states", "`warm.inner.load_state_dict(held["),
+    ],
+    ids=["its own count", "the optimizer inside"],
+)
+def test_an_optimizer_inside_an_object_of_the_program_is_told_from_what_that_object_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str, lost: str, remedy: str
+) -> None:
+    (omission,) = resumed(tmp_path, monkeypatch, WRAPPED_OPTIMIZER.format(restore=kept), 3).not_restored
+    assert omission.location in ("train.py:5", "train.py:15")  # the object's, or the line that makes it
+    assert lost in omission.what
+    assert remedy in omission.remedy
+
+
+@pytest.mark.parametrize(
+    "loop_line", ["for first in range(first, 6):", "for first, _ in zip(range(first, 6), 'abcdef'):"]
+)
+def test_a_number_that_its_loop_sets_anew_is_no_omission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop_line: str
+) -> None:
+    source = WRAPPED_OPTIMIZER.replace("for n in range(first, 6):", f"{loop_line}\n    n = first")
+    source = source.replace("first = 3", 'first = held["n"]').replace("dict(net=", "dict(n=n + 1, net=")
+    source = source.replace("{restore}", 'warm.inner.load_state_dict(held["inner"])').replace("{{n}}", "{n}")
+    (omission,) = resumed(tmp_path, monkeypatch, source, 3).not_restored
+    assert "`warm.rounds` is 0, and 3" in omission.what

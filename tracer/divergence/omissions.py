@@ -222,6 +222,13 @@ class _Compared:
         paths = (path.rpartition(".") for text in self._whole.texts.values() for path in text.reads)
         self._library.update(last(owner) for owner, _, method in paths if method == "zero_grad")
         """The names of torch's objects, of whose states other evidence speaks."""
+        stored = [(change.key[1].rpartition(".")[0], change.text.stores) for change in self._whole.changes()]
+        kept = {(of, last(path)) for of, paths in stored for path in paths if path.startswith("self.")}
+        makers = (
+            (path, last(call)) for text in self._whole.texts.values() for path in text.stores for call in text.calls
+        )
+        self._own = {f"{last(path)}.{name}" for path, made in {*makers} for of, name in kept if of == made}
+        """Attributes that the program's own classes store, behind the names of what they make."""
         changed = (item for change in self._whole.changes() for item in change.changed.items())
         self._dictionaries = {path for path, digest in changed if digest[:1] in ("[", "h")}
         texts = [*self._whole.texts.values(), *self._resumed.texts.values()]
@@ -489,15 +496,18 @@ class _Compared:
     def _optimizer_at(self, ahead: int) -> tuple[str, str]:
         """The line that makes the optimizer of an update, and its name: the one that the innermost line names."""
         makers = self._makers(_is_optimizer)
+        near = self._optimizer_line(ahead)
+        path = next(iter(self._named_at(near, "step")), "optimizer")
+        found = makers if len(makers) == 1 else [(near, path)]
         for at in self._around(_first_call(self._values[0], self._steps[0] + ahead, Phase.OPTIMIZER)):
             read = {part for path in self._text(at).reads for part in path.split(".")}
             named = {path: (made, path) for made, path in makers if last(path) in read}
             if len(named) == 1:
-                return next(iter(named.values()))
-        if len(makers) == 1:
-            return makers[0]
-        near = self._optimizer_line(ahead)
-        return near, next(iter(self._named_at(near, "step")), "optimizer")
+                found = [*named.values()]
+                break
+        made, name = found[0]
+        is_inside = f"{last(name)}.{last(path)}" in self._own  # an object of the program's has it
+        return made, f"{name}.{last(path)}" if is_inside else name
 
     def _makers(self, is_wanted: Callable[[str], bool]) -> list[tuple[str, str]]:
         """The lines of the whole run that make such an object, each with the name that it stores."""
@@ -507,6 +517,8 @@ class _Compared:
     def _is_librarys(self, name: str) -> bool:
         """Return whether a name is the model, one of torch's objects, or a part of one that it keeps for itself."""
         path = name.removeprefix(GLOBAL).split(".")
+        if ".".join(path[-2:]) in self._own and self._library.isdisjoint(path[-1:]):
+            return False
         return path[-1] in {*self._models, "requires_grad"} or not self._library.isdisjoint(path)
 
     def _gave_last(self, kind: ValueKind, name: str, lack: NotRestored) -> str:
@@ -532,7 +544,7 @@ class _Compared:
         """The last line of the resumed run that loads the state of an object called ``name``."""
         for change in reversed(self._resumed.changes()) if name else ():
             asked = (path.rpartition(".") for path in change.text.reads)
-            if any(method == "load_state_dict" and last(owner) == name for owner, _, method in asked):
+            if any(method == "load_state_dict" and last(owner) == last(name) for owner, _, method in asked):
                 return change
         return None
 
@@ -763,7 +775,10 @@ class _Compared:
         if theirs[:1] == "m":
             save, give, key = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)", last(_object_of(each))
         elif theirs.startswith(OWN):
-            calls = " ".join(self._resumed.texts.get(at, LineText()).calls)
+            makers = [self._text(at), *self._resumed.texts.values()]  # or where its class makes it
+            calls = " ".join(
+                call for n, text in enumerate(makers) if not n or key in map(last, text.stores) for call in text.calls
+            )
             save, give = next((both for kind, both in _STATES_OF.items() if kind in calls), _STATES_OF["torch"])
             save, give = save.replace("NAME", name), give.replace("NAME", name)
         location = at or changed or next(iter(each.path), each.root.location)
@@ -776,7 +791,8 @@ class _Compared:
         for change in self._whole.changes():
             for name, digest in change.changed.items():
                 if last(name) in map(last, change.text.stores) and is_plain(digest):
-                    is_counted = name.removeprefix(GLOBAL) in change.text.reads
+                    is_anew = ITERATES in change.text.calls  # each round of the loop sets it, whatever it held
+                    is_counted = name.removeprefix(GLOBAL) in change.text.reads and not is_anew
                     counting.update([name] if is_counted else [])
                     resets[name] += not is_counted
         for each in self._all:
