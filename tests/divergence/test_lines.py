@@ -1437,7 +1437,7 @@ def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(
     plain = compared(tmp_path, source).sources[0]
     assert plain.location.endswith(":3")
     assert "environments_of_others.reset" in plain.may_call
-    runs = [{"": traced(tmp_path, f"A = 1\n{source}", name=name, inside=[plain.location])} for name in ("a", "b")]
+    runs = [{"": traced(tmp_path, f"A = 1\n{source}", name=name, inside=(plain.location,))} for name in ("a", "b")]
     drilled = compared_lines(*runs).sources[0]
     assert (drilled.location, drilled.called_from) == ("environments_of_others.py:3", plain.location)
 

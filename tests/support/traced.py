@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tracer.recording.lines.recording import LineRecording
+from tracer.recording.options import LineOptions
 from tracer.trace.lines import Entered, LineRecord, LineRow, read_lines
 
 
@@ -17,7 +18,7 @@ def traced(folder: Path, source: str, *, name: str = "a", **options: Any) -> lis
     file = folder / "program.py"
     file.write_text(source, encoding="utf-8")
     code = compile(source, str(file), "exec")
-    lines = LineRecording(folder / f"{name}.lines", [str(folder)], **options)
+    lines = LineRecording(folder / f"{name}.lines", [str(folder)], LineOptions(**options))
     program = ModuleType("__main__")
     program.__file__ = str(file)
     outer, sys.modules["__main__"] = sys.modules["__main__"], program

@@ -6,33 +6,32 @@ are in is: where they part, both runs are cut. What ran already then begins with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tracer.divergence.lines import LineFrame, LineIndex, outwards, values_of
 from tracer.trace.lines import (
     GENERATOR,
     GLOBAL,
     NO_DIGEST,
     Continued,
     Entered,
-    LineCode,
     LineRecord,
     LineRow,
     LineText,
-    Text,
     is_plain,
+    whole_statement,
 )
 
 #: More than any line is executed: where numbers of rows begin anew, they jump further.
 _JUMP = 1 << 39
 #: A generator that is not loaded yet.
 _NO_GENERATOR = "-"
-
-Key = tuple[str, str, int]
-"""The file, name and first line of a function."""
 
 
 def last(path: str) -> str:
@@ -46,88 +45,57 @@ def object_of(path: str) -> str:
     return ".".join(parts[: 1 + (parts[0] == "self")])
 
 
-def attribute_of(key: Key, name: str) -> tuple[str, str, str]:
-    """What tells an attribute of ``self`` from others, whichever method has it."""
-    return key[0], key[1].rpartition(".")[0], name
+#: Rows, by their lines, and calls, by their functions, with their places.
+_Events = list[tuple[int, object]]
 
 
 class Change(NamedTuple):
     """What a line changed."""
 
+    at: int
     location: str
-    key: Key
-    frame: int
+    frame: LineFrame
     line: int
     text: LineText
     call: int
     changed: dict[str, str]
 
 
-class _Frame:
-    def __init__(self, entered: Entered, code: LineCode, at: int) -> None:
-        self.entered, self.at = entered, at
-        self.key: Key = code.file, code.function, code.first
-        self.events: list[tuple[int, object]] = []
-        """Its rows, by their lines, and the calls that it made, by their functions, with their places in the file."""
-
-    def before(self, end: int) -> list[tuple[int, object]]:
-        return [event for event in self.events if event[0] < end]
-
-
-class RunLines:
-    """The lines of one process, in their order."""
+class RunLines(LineIndex):
+    """The lines of one process, in their order; places are those of ``events``."""
 
     def __init__(self, records: Iterable[LineRecord]) -> None:
         self.records = list(records)
-        self.texts: dict[str, LineText] = {}
+        super().__init__({"": self.records})
+        self.begins: dict[LineFrame, int] = {}
+        """The place of each call."""
+        self.within: dict[LineFrame, _Events] = defaultdict(list)
+        """By call: what happened in it."""
+        self.statements: dict[str, LineText] = {}
         """By location, what its statement does."""
-        self.frames: dict[int, _Frame] = {}
-        self.cut = len(self.records)
-        """The place of the first record that is compared."""
-        self._changes: dict[int, list[Change]] = {}
-        self.update = self.cut
-        """The place of the first record after the first common update."""
-        codes: dict[int, LineCode] = {}
-        statements: dict[tuple[str, int], list[LineText]] = {}
-        at_line: dict[str, tuple[str, int]] = {}
-        for at, record in enumerate(self.records):
-            if isinstance(record, LineCode):
-                codes[record.number] = record
-            elif isinstance(record, Text):
-                file = codes[record.code].file
-                at_line[f"{file}:{record.line}"] = file, record.text.first or record.line
-                statements.setdefault(at_line[f"{file}:{record.line}"], []).append(record.text)
-            elif isinstance(record, Entered) and record.frame not in self.frames:
-                frame = self.frames[record.frame] = _Frame(record, codes[record.code], at)
-                if record.parent in self.frames:
-                    self.frames[record.parent].events.append((at, frame.key))
-            elif isinstance(record, LineRow) and record.frame in self.frames:
-                self.frames[record.frame].events.append((at, record.line))
-        for location, statement in at_line.items():  # that of a lambda in it too
-            parts = statements[statement]
-            reads, stores, calls = (
-                [path for part in parts for path in getattr(part, name)] for name in ("reads", "stores", "calls")
-            )
-            self.texts[location] = LineText((*reads,), (*stores,), (*calls,), parts[0].first, parts[-1].loop)
+        self.cut = self.update = len(self.events)
+        """The places of what is compared first, and of what follows the first common update."""
+        self._changes: list[Change] = []
+        parts: dict[tuple[str, int], list[LineText]] = defaultdict(list)
+        for (file, *_, line), text in self.texts.items():  # that of a lambda in it too
+            parts[file, text.first or line].append(text)
+        for (file, *_, line), text in self.texts.items():
+            self.statements[f"{file}:{line}"] = whole_statement(parts[file, text.first or line])
+        for at, (frame, record) in enumerate(self.events):
+            if isinstance(record, LineRow):
+                place, line = f"{frame.code.file}:{record.line}", record.line
+                self.within[frame].append((at, line))
+                text = self.statements.get(place, LineText())
+                self._changes.append(Change(at, place, frame, line, text, record.call, record.changed))
+                continue
+            self.begins[frame] = at
+            if frame.parent is not None:
+                self.within[frame.parent].append((at, frame.key))
 
     def changes(self, until: int | None = None) -> list[Change]:
         """What lines changed, up to the cut, or up to another place."""
         until = self.cut if until is None else until
-        if until not in self._changes:
-            rows = (row for row in self.records[:until] if isinstance(row, LineRow) and row.frame in self.frames)
-            places = ((row, self.frames[row.frame].key) for row in rows)
-            located = ((row, key, f"{key[0]}:{row.line}") for row, key in places)
-            self._changes[until] = [
-                Change(at, key, row.frame, row.line, self.texts.get(at, LineText()), row.call, row.changed)
-                for row, key, at in located
-            ]
-        return self._changes[until]
-
-    def seen(self) -> Iterator[tuple[Key, dict[str, str]]]:
-        """Yield what calls were given, and lines changed, up to the cut."""
-        for record in self.records[: self.cut]:
-            if isinstance(record, (Entered, LineRow)) and record.frame in self.frames:
-                yield self.frames[record.frame].key, record.changed
+        return self._changes[: bisect_left(self._changes, until, key=lambda change: change.at)]
 
     def gave(self, name: str, digest: str = "", function: str = "") -> str:
         """The line that gave a name, or an attribute called so, what it holds at the cut: of several, the one of
@@ -138,16 +106,16 @@ class RunLines:
         for until in (self.cut, self.update):  # first what was before, then what the same long line did
             found: list[Change] = []
             became: list[Change] = []
-            holders = {change.key for change in self.changes(until) if name in change.changed}
+            holders = {change.frame.key for change in self.changes(until) if name in change.changed}
             for change in self.changes(until):
-                alike = name if change.key in holders else last(name)  # two objects of one function are two
+                alike = name if change.frame.key in holders else last(name)  # two objects of one function are two
                 held = [held for path, held in change.changed.items() if alike in (path, last(path))]
                 if held and digest in ("", *held):
                     found.append(change)
                     became.append(change)
                 elif held:
                     became.clear()
-            own = [change for change in found if change.key[1] == function and name in change.changed]
+            own = [change for change in found if change.frame.code.function == function and name in change.changed]
             made = [change for change in own if name.partition(".")[0] in change.text.stores]
             is_number = not digest or is_plain(digest)
             order = (*reversed(own), *became, *reversed(found)) if is_number else (*made, *became, *found)
@@ -157,11 +125,12 @@ class RunLines:
 
     def place_in(self, function: str, location: str) -> str:
         """The line of ``function`` by which a line was executed first; that line itself if none of it was."""
-        at = next((change for change in self.changes() if change.location == location), None)
-        while at is not None and (frame := self.frames.get(at.frame)) is not None:
-            if frame.key[1] == function:
-                return f"{frame.key[0]}:{at.line}"
-            at = at._replace(frame=frame.entered.parent, line=frame.entered.parent_line)
+        first = next((change for change in self.changes() if change.location == location), None)
+        frame, line = (None, 0) if first is None else (first.frame, first.line)
+        while frame is not None:
+            if frame.code.function == function:
+                return f"{frame.code.file}:{line}"
+            line, frame = frame.entered.parent_line, frame.parent
         return location
 
     def feeding(self, objects: set[str]) -> set[str]:
@@ -173,48 +142,47 @@ class RunLines:
             for path in change.text.reads
         } - objects
 
-    def loop_of(self, frame: _Frame, line: object) -> int:
+    def loop_of(self, frame: LineFrame, line: object) -> int:
         """The first line of the innermost loop that a line of a frame is in; 0 for none."""
-        return self.texts.get(f"{frame.key[0]}:{line}", LineText()).loop
+        return self.statements.get(f"{frame.code.file}:{line}", LineText()).loop
 
-    def chain_at(self, call: int) -> tuple[list[_Frame], int, int]:
+    def chain_at(self, call: int) -> tuple[list[LineFrame], int, int]:
         """The frames that ran as ``call`` was made, the innermost first, the place of what came next, and the line."""
         end = 0
-        for at, record in enumerate(self.records):
-            if isinstance(record, (Entered, LineRow)) and record.call > call:
+        for at, (frame, record) in enumerate(self.events):
+            if record.call > call:
                 end = end or at
-                frame = self.frames.get(record.frame)
-                is_first = frame is not None and not frame.entered.thread  # another thread may end a line meanwhile
-                if isinstance(record, LineRow) and frame is not None and is_first and frame.entered.call <= call:
-                    chain = [frame]
-                    while (parent := self.frames.get(chain[-1].entered.parent)) is not None:
-                        chain.append(parent)
-                    return chain, end, record.line
+                is_first = not frame.entered.thread  # another thread may end a line meanwhile
+                if isinstance(record, LineRow) and is_first and frame.entered.call <= call:
+                    return [*outwards(frame)], end, record.line
         return [], 0, 0
 
-    def state_at_cut(self, frame: _Frame) -> dict[str, str]:
+    def before(self, frame: LineFrame, end: int) -> _Events:
+        """What is ``within`` a call, up to a place."""
+        return [event for event in self.within[frame] if event[0] < end]
+
+    def state_at_cut(self, frame: LineFrame) -> dict[str, str]:
         """What the names of a frame held at the cut."""
         state = dict(frame.entered.changed)
-        for at, _ in frame.before(self.cut):
-            if isinstance(row := self.records[at], LineRow):
+        for at, _ in self.before(frame, self.cut):
+            if isinstance(row := self.events[at][1], LineRow):
                 state.update(row.changed)
-        return {name: digest for name, digest in state.items() if not name.startswith(GENERATOR)}
+        return values_of(state)
 
     def generators_at_cut(self) -> tuple[dict[str, str], set[str]]:
         """The states of the global generators at the cut, and those that had other ones before."""
         states: dict[str, str] = {}
         moved = set[str]()
-        for record in self.records[: self.cut]:
-            if isinstance(record, (Entered, LineRow)):
-                now = {name: state for name, state in record.changed.items() if name.startswith(GENERATOR)}
-                moved |= states.keys() & now.keys()
-                states.update(now)
+        for _, record in self.events[: self.cut]:
+            now = {name: state for name, state in record.changed.items() if name.startswith(GENERATOR)}
+            moved |= states.keys() & now.keys()
+            states.update(now)
         return states, moved
 
-    def from_cut(self, states: dict[int, dict[str, str]], innermost: _Frame) -> Iterator[LineRecord]:
+    def from_cut(self, states: dict[LineFrame, dict[str, str]], innermost: LineFrame) -> Iterator[LineRecord]:
         """Yield the records from the cut on; ``states``: what each frame that ran already begins with, the generators
         that wait after ``innermost``."""
-        yield from (record for record in self.records[: self.cut] if isinstance(record, (LineCode, Text)))
+        yield from (record for record in self.records if not isinstance(record, (Entered, LineRow)))
         calls = [change.call for change in self.changes()]
         numbers: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -225,24 +193,21 @@ class RunLines:
             numbers[frame, line] = first, n
             return n - first + 1
 
-        followed, runs = set(states), 1
+        followed, runs = {frame.entered.frame for frame in states}, 1
         for frame, state in states.items():
-            old = self.frames[frame].entered
-            parent, line = (old.parent, old.parent_line) if old.parent in followed else (-1, 0)
+            old = frame.entered
+            parent, line = (old.parent, old.parent_line) if frame.parent in states else (-1, 0)
             call = calls[-1] if calls else old.call
-            yield Continued(old.thread, frame, old.code, old.count, parent, line, runs, call, state)
-            runs = 0 if frame == innermost.entered.frame else runs
-        for record in self.records[self.cut :]:
-            if isinstance(record, Entered):
-                if record.parent in followed or record.parent < 0:
-                    followed.add(record.frame)
-                    n = number(record.parent, record.parent_line, record.parent_n)
-                    yield replace(record, parent_n=n)
-            elif isinstance(record, LineRow):
+            yield Continued(old.thread, old.frame, old.code, old.count, parent, line, runs, call, state)
+            runs = 0 if frame is innermost else runs
+        for _, record in self.events[self.cut :]:
+            if isinstance(record, LineRow):
                 if record.frame in followed:
                     yield replace(record, n=number(record.frame, record.line, record.n))
-            else:
-                yield record
+            elif record.parent in followed or record.parent < 0:
+                followed.add(record.frame)
+                n = number(record.parent, record.parent_line, record.parent_n)
+                yield replace(record, parent_n=n)
 
 
 class CutLines(NamedTuple):
@@ -264,7 +229,7 @@ def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines 
     runs = whole, resumed
     (ours, our_end, line), (theirs, their_end, _) = (run.chain_at(call) for run, call in zip(runs, calls, strict=True))
     whole.update, resumed.update = our_end, their_end
-    pairs: list[tuple[_Frame, _Frame]] = []
+    pairs: list[tuple[LineFrame, LineFrame]] = []
     for pair in zip(ours, theirs, strict=False):
         if pair[0].key != pair[1].key:
             break
@@ -276,9 +241,9 @@ def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines 
     looping = next((n for n, (frame, _) in enumerate(pairs) if whole.loop_of(frame, lines[n])), 0)
     for inner, (frame, other) in enumerate(pairs):
         ends = our_end, their_end
-        our_end, their_end = frame.at, other.at
+        our_end, their_end = whole.begins[frame], resumed.begins[other]
         if inner >= looping:
-            events = frame.before(ends[0]), other.before(ends[1])
+            events = whole.before(frame, ends[0]), resumed.before(other, ends[1])
             same = _common_end(*events, lines[inner], partial(whole.loop_of, frame))
             if same != (len(events[0]), len(events[1])):
                 break
@@ -287,16 +252,16 @@ def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines 
         len(each) <= n or type(each[-n - 1][1]) is int for each, n in zip(events, same, strict=True)
     )
     for run, each, n, frame, end in zip(runs, events, same, pairs[inner], ends, strict=True):
-        before, event = each[-n - 1] if n < len(each) else (frame.at, 0)
+        before, event = each[-n - 1] if n < len(each) else (run.begins[frame], 0)
         after = each[-n][0] if n else end
         if type(event) is not int:  # a call before it is whole, if it is no generator's that goes on
-            rows = run.frames[run.records[before].frame].events  # type: ignore[union-attr]
+            rows = run.within[run.events[before][0]]
             before = rows[-1][0] if rows and rows[-1][0] < after else before
         run.cut = before + 1
-    met = {id(each) for pair in pairs for each in pair}
-    running: list[tuple[_Frame, _Frame | None]] = [*reversed(pairs[inner:]), *_suspended(whole, resumed, met)]
+    met = {each for pair in pairs for each in pair}
+    running: list[tuple[LineFrame, LineFrame | None]] = [*reversed(pairs[inner:]), *_suspended(whole, resumed, met)]
     held: dict[str, tuple[str, str]] = {}
-    states: tuple[dict[int, dict[str, str]], dict[int, dict[str, str]]] = {}, {}
+    states: tuple[dict[LineFrame, dict[str, str]], dict[LineFrame, dict[str, str]]] = {}, {}
     varied = _varied(whole)
     shared = {name for pair in pairs[inner:] for name in whole.state_at_cut(pair[0]) if name.startswith(GLOBAL)}
     for mine, twin in running:
@@ -309,25 +274,21 @@ def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines 
                 held[name] = digests
             else:
                 state[name] = its[name] = NO_DIGEST
-        states[0][mine.entered.frame] = state
+        states[0][mine] = state
         if twin is not None:
-            states[1][twin.entered.frame] = its
+            states[1][twin] = its
     (drawn, moved), (drawn_there, _) = whole.generators_at_cut(), resumed.generators_at_cut()
     for outermost, generators in zip((next(iter(each.values())) for each in states), (drawn, drawn_there), strict=True):
         outermost.update({name: generators.get(name, _NO_GENERATOR) for name in moved})
     records = list(whole.from_cut(states[0], pairs[inner][0])), list(resumed.from_cut(states[1], pairs[inner][1]))
     kept: dict[tuple[str, str, str], str] = {}
-    for key, changed in whole.seen():
-        kept.update((attribute_of(key, name), digest) for name, digest in changed.items() if name.startswith("self."))
+    for frame, record in whole.events[: whole.cut]:
+        file, cls = frame.code.file, frame.code.function.rpartition(".")[0]
+        kept |= {(file, cls, name): held for name, held in record.changed.items() if name.startswith("self.")}
     return CutLines(records, held, kept)
 
 
-def _common_end(
-    ours: Sequence[tuple[int, object]],
-    theirs: Sequence[tuple[int, object]],
-    line: object,
-    loop_of: Callable[[object], int],
-) -> tuple[int, int]:
+def _common_end(ours: _Events, theirs: _Events, line: object, loop_of: Callable[[object], int]) -> tuple[int, int]:
     """How many events at the ends of both are of the same lines, or of the same round of the loop that ``line`` is in,
     of which each run may have passed other lines."""
     first, second = ([event for _, event in reversed(events)] for events in (ours, theirs))
@@ -344,13 +305,17 @@ def _common_end(
         line = header
 
 
-def _suspended(whole: RunLines, resumed: RunLines, running: set[int]) -> Iterator[tuple[_Frame, _Frame | None]]:
+def _suspended(
+    whole: RunLines, resumed: RunLines, running: set[LineFrame]
+) -> Iterator[tuple[LineFrame, LineFrame | None]]:
     """Yield the calls of generators that the whole run goes on with after the cut, and the same of the resumed one."""
     going_on = [
         [
             frame
-            for frame in run.frames.values()
-            if id(frame) not in running and frame.at < run.cut and any(at >= run.cut for at, _ in frame.events)
+            for frame in run.frames
+            if frame not in running
+            and run.begins[frame] < run.cut
+            and any(at >= run.cut for at, _ in run.within[frame])
         ]
         for run in (whole, resumed)
     ]
@@ -364,10 +329,10 @@ def _is_immutable(digest: str) -> bool:
     return not digest or is_plain(digest) or digest.startswith("s")
 
 
-def _varied(whole: RunLines) -> set[tuple[Key, str]]:
+def _varied(whole: RunLines) -> set[tuple[tuple[str, str, int], str]]:
     """The names that the whole run changed from what they were, up to the cut."""
-    values: dict[tuple[Key, str], set[str]] = {}
-    for key, changed in whole.seen():
-        for name, digest in changed.items():
-            values.setdefault((key, name), set()).add(digest)
+    values: dict[tuple[tuple[str, str, int], str], set[str]] = defaultdict(set)
+    for frame, record in whole.events[: whole.cut]:
+        for name, digest in record.changed.items():
+            values[frame.key, name].add(digest)
     return {name for name, digests in values.items() if len(digests) > 1}

@@ -26,25 +26,17 @@ from tracer.names import Word
 from tracer.tables.sources import Source, source_by_id, source_of
 from tracer.trace.lines import (
     ARGUMENTS,
-    CATCHES,
-    DECIDES,
-    FORMATS,
     GENERATOR,
     GLOBAL,
-    IMPORTS,
-    ITERATES,
-    KEYED,
-    MAYBE,
     NO_DIGEST,
     RESULT,
     RETURNED,
-    RETURNS,
     SAMPLED_FROM,
     STATIC,
-    TIMEOUT,
     Continued,
     Entered,
     LineCode,
+    LineMark,
     LineNote,
     LineRecord,
     LineRow,
@@ -77,7 +69,7 @@ _POLL, _TIMEOUT, _PORT = "done-by-then", "timeout", "port"
 OF_ORDER = _AS_DONE, _QUEUE = "completion-order", "queue"
 #: Calls and marks of statements to which an order says nothing.
 _ORDERLESS = frozenset(
-    {KEYED, "builtins.sorted", "builtins.set", "builtins.frozenset", "builtins.len", "builtins.dict"}
+    {LineMark.KEYED, "builtins.sorted", "builtins.set", "builtins.frozenset", "builtins.len", "builtins.dict"}
 )
 #: Packages whose functions give what follows from what they are given, but for the rows of the table of sources.
 FOLLOWS = re.compile(
@@ -177,7 +169,7 @@ Origins = frozenset[LineRoot]
 _NOTHING: Origins = frozenset()
 
 
-class _PairedFrame:
+class LineFrame:
     """One call of a function of the program's, and its rows."""
 
     def __init__(self, process: str, entered: Entered, code: LineCode) -> None:
@@ -190,8 +182,8 @@ class _PairedFrame:
         self.places: dict[tuple[object, ...], int] = {}
         self.latest: dict[int, tuple[object, ...]] = {}
         self.ordinals: Counter[tuple[object, ...]] = Counter()
-        self.parent: _PairedFrame | None = None
-        self.pair: _PairedFrame | None = None
+        self.parent: LineFrame | None = None
+        self.pair: LineFrame | None = None
         self.state: dict[str, str] = {}
         self.differing: dict[str, Origins] = {}
         self.unseen: dict[str, Origins] = {}
@@ -225,7 +217,7 @@ class _PairedFrame:
         """Whether it runs the body of a module or a class."""
 
     @property
-    def key(self) -> tuple[object, ...]:
+    def key(self) -> tuple[str, str, int]:
         return self.code.file, self.code.function, self.code.first
 
 
@@ -235,7 +227,7 @@ class _Done(NamedTuple):
     at: int
     """When it ended."""
     calls: range
-    frame: _PairedFrame
+    frame: LineFrame
     line: int
     text: LineText
     origins: Origins
@@ -244,19 +236,19 @@ class _Done(NamedTuple):
     """Of what it may have read."""
 
 
-class _Run:
+class LineIndex:
     """The rows of a run, its processes one after another."""
 
     def __init__(self, processes: Mapping[str, Sequence[LineRecord]]) -> None:
-        self.frames: list[_PairedFrame] = []
-        self.events: list[tuple[_PairedFrame, Entered | LineRow]] = []
+        self.frames: list[LineFrame] = []
+        self.events: list[tuple[LineFrame, Entered | LineRow]] = []
         self.texts: dict[tuple[str, str, int, int], LineText] = {}
         self.lines: dict[tuple[object, ...], list[int]] = {}
         """Those of each statement that has several, by its first."""
         self.unfinished: set[int] = set()
         """Identities of rows after which the statement goes on, on another line of it."""
         self.notes: list[str] = []
-        numbered: dict[tuple[str, int], _PairedFrame] = {}
+        numbered: dict[tuple[str, int], LineFrame] = {}
         for process, records in processes.items():
             codes: dict[int, LineCode] = {}
             for record in records:
@@ -270,7 +262,7 @@ class _Run:
                 elif isinstance(record, LineNote):
                     self.notes.append(record.text)
                 elif isinstance(record, Entered) and (process, record.frame) not in numbered:
-                    frame = _PairedFrame(process, record, codes[record.code])
+                    frame = LineFrame(process, record, codes[record.code])
                     above = (numbered.get((role, record.parent)) for role in _with_parents(process))
                     frame.parent = next(filter(None, above), None)
                     frame.depth = 0 if frame.parent is None else frame.parent.depth + 1
@@ -282,7 +274,7 @@ class _Run:
                     self._add(frame, record)
                     self.events.append((frame, record))
 
-    def _add(self, frame: _PairedFrame, row: LineRow) -> None:
+    def _add(self, frame: LineFrame, row: LineRow) -> None:
         text, before = self.text(frame, row.line), frame.rows[-1] if frame.rows else row
         is_same = text.first and text.first == self.text(frame, before.line).first
         if is_same and before.line != row.line and not before.returns:
@@ -299,15 +291,15 @@ class _Run:
         frame.keys.append(key)
         frame.rows.append(row)
 
-    def text(self, frame: _PairedFrame, line: int) -> LineText:
+    def text(self, frame: LineFrame, line: int) -> LineText:
         """What a line of a frame's code reads."""
-        return self.texts.get((*frame.key, line), LineText())  # type: ignore[arg-type]
+        return self.texts.get((*frame.key, line), LineText())
 
-    def statement(self, frame: _PairedFrame, line: int) -> LineText:
+    def statement(self, frame: LineFrame, line: int) -> LineText:
         """What all lines of a statement read, to which ``line`` belongs."""
         own = self.text(frame, line)
         lines = self.lines.get((*frame.key, own.first), ())
-        return whole_statement(own, (self.text(frame, each) for each in lines)) if len(lines) > 1 else own
+        return whole_statement([self.text(frame, each) for each in lines]) if len(lines) > 1 else own
 
 
 def _with_parents(process: str) -> Iterator[str]:
@@ -331,7 +323,7 @@ def compared_lines(
     if not first or not second:
         return ComparedLines()
     calls = tuple(calls)
-    return _Comparison(_Run(first), _Run(second), calls).result(calls)
+    return _Comparison(LineIndex(first), LineIndex(second), calls).result(calls)
 
 
 class ReadOtherwise(NamedTuple):
@@ -362,7 +354,7 @@ def read_otherwise(
     ``self`` held before, in the first run.
     """
     calls = tuple(calls)
-    compared = _Comparison(_Run({"": records[0]}), _Run({"": records[1]}), calls, kept)
+    compared = _Comparison(LineIndex({"": records[0]}), LineIndex({"": records[1]}), calls, kept)
     used = _NOTHING.union(*(row.origins for row in compared.reads))
 
     def told(root: LineRoot) -> ReadOtherwise:
@@ -385,10 +377,14 @@ class _Comparison:
     """Walks the first run's rows in their order, with the second's beside them."""
 
     def __init__(
-        self, one: _Run, two: _Run, calls: Sequence[int], kept: Mapping[tuple[str, str, str], str] | None = None
+        self,
+        one: LineIndex,
+        two: LineIndex,
+        calls: Sequence[int],
+        kept: Mapping[tuple[str, str, str], str] | None = None,
     ) -> None:
         self.one, self.two, self.calls, self.kept = one, two, calls, kept or {}
-        self.modules: dict[tuple[str, str], _PairedFrame] = {}
+        self.modules: dict[tuple[str, str], LineFrame] = {}
         self.states: dict[tuple[str, str], tuple[str, str]] = {}
         """The states of global generators in both runs, by process and name."""
         self.unseeded: dict[tuple[str, str], Origins] = {}
@@ -396,7 +392,7 @@ class _Comparison:
         self.counts: Counter[LineRoot] = Counter()
         self.shown: dict[LineRoot, tuple[tuple[str, ...], str, str]] = {}
         self.functions: dict[LineRoot, tuple[str, str]] = {}
-        self.callers: dict[LineRoot, tuple[_PairedFrame, int]] = {}
+        self.callers: dict[LineRoot, tuple[LineFrame, int]] = {}
         self.follows: dict[LineRoot, Origins] = {}
         """What a root may come from after all, since the line reads what is not seen whole."""
         self.hidden: Origins = _NOTHING
@@ -472,7 +468,7 @@ class _Comparison:
 
     # --- the walk ---
 
-    def _enter(self, frame: _PairedFrame, entered: Entered) -> None:
+    def _enter(self, frame: LineFrame, entered: Entered) -> None:
         if frame.code.function == "<module>":
             self.modules.setdefault((frame.process, frame.code.file), frame)
         parent, pair = frame.parent, frame.pair
@@ -480,7 +476,7 @@ class _Comparison:
         own = self.one.text(frame, frame.code.first)
         frame.is_body = frame.code.function == "<module>" or "__qualname__" in own.stores
         text = LineText() if parent is None else self.one.statement(parent, entered.parent_line)
-        frame.state.update(_values(entered.changed))
+        frame.state.update(values_of(entered.changed))
         if pair is None:
             if parent is not None and entered.count <= SAMPLED_FROM:
                 found = parent.given
@@ -491,7 +487,7 @@ class _Comparison:
                 frame.differing = dict.fromkeys(frame.state, found)
             return
         other = pair.entered
-        pair.state.update(_values(other.changed))
+        pair.state.update(values_of(other.changed))
         at = (frame, frame.code.first) if parent is None else (parent, entered.parent_line)
         drawn = self._generators(frame, entered.changed, other.changed, text, *at)
         for name in sorted({*frame.state, *pair.state}):
@@ -530,20 +526,20 @@ class _Comparison:
         if parent is not None and (unseen := drawn | parent.beside | self._unseen(parent, text)):
             frame.unseen = {name: unseen for name, digest in frame.state.items() if digest.endswith(NO_DIGEST)}
 
-    def _may_bring_in(self, text: LineText, frame: _PairedFrame, names: Iterable[str]) -> bool:
+    def _may_bring_in(self, text: LineText, frame: LineFrame, names: Iterable[str]) -> bool:
         """Return whether more may enter at a line than it reads: a library may make what it gives, new as that is."""
         calls = [call for call in text.calls if "." in call and call[0] != "?" and not FOLLOWS.match(call)]
         is_asked = any(self.own.isdisjoint(call.removesuffix(" object").split(".")) for call in calls)
         is_asked |= _source_of(text) is not None
-        return is_asked and not all(_values_of(frame, name) in self.values for name in names)
+        return is_asked and not all(digests_of(frame, name) in self.values for name in names)
 
-    def _brings_in(self, text: LineText, frame: _PairedFrame) -> bool:
+    def _brings_in(self, text: LineText, frame: LineFrame) -> bool:
         """Return whether a line that makes a call, or a library that it asks for one, gives it something of its own."""
         row, names = _source_of(text), frame.code.function.split(".")
         is_asked = any(call.rpartition(".")[2] in names for call in text.calls)
         return row is not None and (row.varies or not (row.waits or is_asked))
 
-    def _continue(self, frame: _PairedFrame, continued: Continued) -> None:
+    def _continue(self, frame: LineFrame, continued: Continued) -> None:
         """A call that ran already where both runs were cut: whatever differs in it is a state that differs."""
         pair = frame.pair
         frame.is_body = frame.code.function == "<module>"
@@ -570,7 +566,7 @@ class _Comparison:
                 )
                 self._note(frame, name, state)
 
-    def _of_others(self, frame: _PairedFrame, name: str) -> Origins:
+    def _of_others(self, frame: LineFrame, name: str) -> Origins:
         """The origins of what another thread has changed: of all that differs there, or the line that gave it."""
         digest, of = frame.state.get(name, ""), (frame.process, name.rpartition(".")[2])
         if len(once := [place for (*key, _), place in self.givers.items() if tuple(key) == of]) == 1:
@@ -583,14 +579,14 @@ class _Comparison:
         self.orders |= found
         return found
 
-    def _may_share(self, frame: _PairedFrame, name: str) -> bool:
+    def _may_share(self, frame: LineFrame, name: str) -> bool:
         """Return whether another thread may have changed what a call is given: in an object, or a closure's."""
         if frame.process not in self.threaded or "." in name:
             return frame.process in self.threaded
         around = frame.code.function.rpartition(".<locals>.")[0]
         return any(name in each.state for each in self.one.frames if each.code.function == around)
 
-    def _given(self, parent: _PairedFrame, text: LineText, name: str, *, is_kept: bool = False) -> Origins:
+    def _given(self, parent: LineFrame, text: LineText, name: str, *, is_kept: bool = False) -> Origins:
         """The origins of a parameter: of what the caller's line reads, that of the same attribute if it is one.
 
         ``is_kept``: an object has it that held it before, so that no call has given it since.
@@ -603,7 +599,7 @@ class _Comparison:
             return _NOTHING.union(*same)
         return _NOTHING.union(*origins.values(), () if is_kept else parent.returned)
 
-    def _row(self, frame: _PairedFrame, row: LineRow) -> None:
+    def _row(self, frame: LineFrame, row: LineRow) -> None:
         frame.at += 1
         if is_resumed := frame.is_suspended:  # what was called meanwhile is of others
             frame.call = max(frame.call, self.latest[frame.process, frame.entered.thread])
@@ -611,39 +607,39 @@ class _Comparison:
         text = self.one.statement(frame, line) if is_over else self.one.text(frame, line)
         other = None if pair is None else self._partner(frame, pair, row)
         before, unseen = self._reads(frame, text), self._unseen(frame, text) | frame.beside
-        if CATCHES in text.calls:
+        if LineMark.CATCHES in text.calls:
             frame.leaving = None
-        elif row.returns and frame.leaving is not None and RETURNS not in text.calls:
+        elif row.returns and frame.leaving is not None and LineMark.RETURNS not in text.calls:
             line, seen, hidden = frame.leaving
             text, before, unseen = self.one.statement(frame, line), before | seen, unseen | hidden
-        if ITERATES in text.calls:  # in later rounds too
+        if LineMark.ITERATES in text.calls:  # in later rounds too
             before = frame.iterated[line] = before | frame.returned | frame.iterated.get(line, _NOTHING)
+        changed = values_of(row.changed)
         if pair is None or other is None:
-            frame.state.update(_values(row.changed))
+            frame.state.update(changed)
             if self._is_alike(frame, row.line, ""):  # another thread did it in the other run
-                found = self._shares(frame, line, text, _values(row.changed), before, unseen)
-                frame.differing.update(dict.fromkeys(_values(row.changed), before | found) if before | found else {})
+                found = self._shares(frame, line, text, changed, before, unseen)
+                differ = before | found
             elif pair is not None and not row.is_sampled and not self._is_left_out(frame, pair):
-                found = before | self._branch(frame, text)
-                frame.differing.update(dict.fromkeys(_values(row.changed), found))
+                differ = found = before | self._branch(frame, text)
             else:
-                found = frame.given
-                frame.differing.update(dict.fromkeys(_values(row.changed), found) if found else {})
+                differ = found = frame.given
+            frame.differing.update(dict.fromkeys(changed, differ) if differ else {})
             self._generators(frame, row.changed, {}, text, frame, line, found)
             self._ends(frame, row, line, text, before | found, found, unseen, is_over=is_over)
             return
         drawn = self._generators(frame, row.changed, other.changed, text, frame, line)
-        if IMPORTS in text.calls:
+        if LineMark.IMPORTS in text.calls:
             own = (root for root in self.imports if root.location == f"{frame.code.file}:{line}")
             self.imported |= {name: root for root in own for name in text.stores}
         new = [name for name in row.changed if row.changed[name].startswith(OWN) and name not in frame.state]
         begins = tuple(f"{path}." for path in (RETURNED, *text.stores))
         made = {name: f"{name.removeprefix(GLOBAL)}.".startswith(begins) for name in new}
-        frame.state.update(_values(row.changed))
-        pair.state.update(_values(other.changed))
+        frame.state.update(changed)
+        pair.state.update(changed_there := values_of(other.changed))
         frame.last = line
         ours, theirs = frame.state, pair.state
-        names = {*_values(row.changed), *_values(other.changed)}
+        names = {*changed, *changed_there}
         unequal = [name for name in names if ours.get(name) != theirs.get(name)]
         unequal = sorted(name for name in unequal if NO_DIGEST not in (ours.get(name), theirs.get(name)))
         for name in names.difference(unequal):
@@ -713,12 +709,12 @@ class _Comparison:
         returns = row.returns and RETURNED in unequal
         self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
 
-    def _is_alike(self, frame: _PairedFrame, line: int, name: str) -> bool:
+    def _is_alike(self, frame: LineFrame, line: int, name: str) -> bool:
         """Return whether threads were given the same there in both runs, whichever of them was."""
         return bool(frame.entered.thread) and (frame.process, frame.key, line, name) in self.alike
 
     def _shares(
-        self, frame: _PairedFrame, line: int, text: LineText, names: Iterable[str], found: Origins, unseen: Origins
+        self, frame: LineFrame, line: int, text: LineText, names: Iterable[str], found: Origins, unseen: Origins
     ) -> Origins:
         """A line of a thread as a root, if it changes what others change too, and adds what is the same in both runs.
 
@@ -733,12 +729,12 @@ class _Comparison:
         self.orders |= root
         return root
 
-    def _absorbs(self, frame: _PairedFrame, line: int, text: LineText, before: Origins) -> None:
+    def _absorbs(self, frame: LineFrame, line: int, text: LineText, before: Origins) -> None:
         """Note a line that makes the same of two readings of the clock, waits no longer than a timeout, asks how far
         others are, or takes what they give as it comes: a faster or slower run may get another value, or raise."""
         if "builtins.print" in text.calls and not text.stores and all(map(_is_telling, text.calls)):
             return
-        own, decides = _source_of(text), DECIDES in text.calls
+        own, decides = _source_of(text), LineMark.DECIDES in text.calls
         kind = _TIMEOUT if any(map(self._limits, text.calls)) else "" if own is None else own.id
         if kind in OF_ORDER:
             is_order = (kind == _AS_DONE or _is_of_queue(text, "get")) and _ORDERLESS.isdisjoint(text.calls)
@@ -747,49 +743,46 @@ class _Comparison:
             roots = before | frame.returned if decides or not self._is_told(frame, text, kind) else _NOTHING
             rows = [own if decides else None, *map(self._row_of_table, roots)]
             kind = CLOCK if any(row is not None and row.id == CLOCK for row in rows) else ""
-        answers = decides or text.stores or any(call == RETURNS or call.endswith("_nowait") for call in text.calls)
+        is_at_once = any(call.endswith("_nowait") for call in text.calls)
+        answers = decides or text.stores or LineMark.RETURNS in text.calls or is_at_once
         if kind and (answers or kind in (_TIMEOUT, _AS_DONE)):
             self.timed.setdefault(self._named(LineKind.LINE, frame, line), kind)
 
     def _is_timed(self, root: LineRoot, kind: str) -> bool:
         """Return whether a line that was noted may give another value after all: not an order that was another one in
         these runs, or that of a queue with one who puts."""
-        if kind != _QUEUE:
-            return kind != _AS_DONE or root not in self.roots
-        puts = {
-            frame
-            for frame in self.one.frames
-            for row in frame.rows
-            if _is_of_queue(self.one.text(frame, row.line), "put", "put_nowait")
-        }
-        return root not in self.roots and len({(frame.process, frame.entered.thread) for frame in puts}) > 1
+        if kind not in OF_ORDER or root in self.roots:
+            return kind not in OF_ORDER
+        rows = ((frame, row.line) for frame in self.one.frames for row in frame.rows)
+        puts = (frame for frame, line in rows if _is_of_queue(self.one.text(frame, line), "put", "put_nowait"))
+        return kind == _AS_DONE or len({(frame.process, frame.entered.thread) for frame in puts}) > 1
 
     def _limits(self, call: str) -> bool:
         """Return whether it is the mark of a call that waits for a timeout and no longer.
 
         One of the program's own hands it on, and one that makes an object keeps it.
         """
-        if call.endswith(MAYBE):
-            row = source_of((call.removesuffix(MAYBE),))
+        if call.endswith(LineMark.MAYBE):
+            row = source_of((call.removesuffix(LineMark.MAYBE),))
             return row is not None and row.waits and not row.is_order  # which takes what it waits for by its place
-        path = call.removesuffix(TIMEOUT).split(".")
+        path = call.removesuffix(LineMark.TIMEOUT).split(".")
         is_kept = path[0] == "builtins" or path[-1][:1].isupper() or not self.own.isdisjoint(path)
-        return call.endswith(TIMEOUT) and not is_kept
+        return call.endswith(LineMark.TIMEOUT) and not is_kept
 
-    def _is_told(self, frame: _PairedFrame, text: LineText, kind: str) -> bool:
+    def _is_told(self, frame: LineFrame, text: LineText, kind: str) -> bool:
         """Return whether a line stores nothing but a text of what it reads, or what such a text opens: no decision."""
         read = (frame.state.get(name, "") for path in text.reads for name in self._differing(frame, path))
-        is_of_text = FORMATS in text.calls or kind == "file" or all(digest.startswith("s") for digest in read)
+        is_of_text = LineMark.FORMATS in text.calls or kind == "file" or all(digest.startswith("s") for digest in read)
         stored = (frame.state.get(path) or frame.state.get(GLOBAL + path, NO_DIGEST) for path in text.stores)
         return all(digest.startswith("s") or (is_of_text and digest.endswith(NO_DIGEST)) for digest in stored)
 
-    def _line_in(self, frame: _PairedFrame, line: int, text: LineText) -> int:
+    def _line_in(self, frame: LineFrame, line: int, text: LineText) -> int:
         """The line of a statement that makes a call of a known kind; ``line`` where none does."""
         source, lines = _source_of(text), self.one.lines.get((*frame.key, text.first), ())
         is_made_at = (each for each in lines if source and _source_of(self.one.text(frame, each)) == source)
         return next(is_made_at, line)
 
-    def _wrote(self, frame: _PairedFrame, row: LineRow, text: LineText) -> Origins:
+    def _wrote(self, frame: LineFrame, row: LineRow, text: LineText) -> Origins:
         """The origins of files that a line reads, or one that called it, and that this run wrote; none for others."""
         files, above, line = list(row.files), frame, row.line
         while not files and not self._varies(text):
@@ -822,7 +815,7 @@ class _Comparison:
         row = (known or found)[0]
         return self._root(LineKind.LINE, row.frame, row.line, row.frame, RETURNED, unseen=row.unseen)
 
-    def _of_calls(self, frame: _PairedFrame, row: LineRow, names: Iterable[str]) -> Origins:
+    def _of_calls(self, frame: LineFrame, row: LineRow, names: Iterable[str]) -> Origins:
         """The origins of tensors that a line's calls changed, where those merely follow from earlier ones."""
         made = range(max(frame.call, 0), row.call)
         changed = [name for name in names if name != RETURNED] or names  # what it returns follows from the rest
@@ -833,7 +826,7 @@ class _Comparison:
 
     def _ends(
         self,
-        frame: _PairedFrame,
+        frame: LineFrame,
         row: LineRow,
         line: int,
         text: LineText,
@@ -852,7 +845,7 @@ class _Comparison:
         read |= frame.returned
         frame.decides = read | found or frame.inside, unseen
         every = read | found | frame.inside | unseen
-        if RETURNS in text.calls and is_over:
+        if LineMark.RETURNS in text.calls and is_over:
             frame.leaving = line, read, unseen
         done = _Done(row.ended, range(frame.call, row.call), frame, line, text, read, unseen)
         self.done[frame.process].append(done)
@@ -881,7 +874,7 @@ class _Comparison:
             if returns:
                 frame.parent.returned |= found
 
-    def _carry(self, frame: _PairedFrame, text: LineText, every: Origins, location: str) -> Origins:
+    def _carry(self, frame: LineFrame, text: LineText, every: Origins, location: str) -> Origins:
         """Note what names of which not all is seen may hold after a line; return what they take."""
         taken = _NOTHING
         for path in text.stores:
@@ -903,7 +896,7 @@ class _Comparison:
                     taken = every
         return taken
 
-    def _differ(self, frame: _PairedFrame, names: Iterable[str], found: Origins) -> None:
+    def _differ(self, frame: LineFrame, names: Iterable[str], found: Origins) -> None:
         for name in names:
             if name == RETURNED:
                 continue
@@ -915,12 +908,12 @@ class _Comparison:
             if frame.is_body:
                 self.stored[name] = found
 
-    def _static(self, frame: _PairedFrame, name: str) -> Origins:
+    def _static(self, frame: LineFrame, name: str) -> Origins:
         """The origins of an attribute that a module or a class holds: those of the name that its body stored."""
         is_static = frame.state.get(name, "").startswith(STATIC)
         return self.stored.get(name.rpartition(".")[2], _NOTHING) if is_static else _NOTHING
 
-    def _partner(self, frame: _PairedFrame, pair: _PairedFrame, row: LineRow) -> LineRow | None:
+    def _partner(self, frame: LineFrame, pair: LineFrame, row: LineRow) -> LineRow | None:
         """The row of the second run for this one; what only the second run executed before it is taken in."""
         place = pair.places.get(frame.keys[frame.at - 1], -1)
         if place < 0 and (frame.is_thinned or pair.is_thinned):
@@ -931,22 +924,22 @@ class _Comparison:
         frame.next = place + 1
         return pair.rows[place]
 
-    def _only_second(self, frame: _PairedFrame, until: int) -> None:
+    def _only_second(self, frame: LineFrame, until: int) -> None:
         pair = frame.pair
         if pair is None:
             return
         for row in pair.rows[frame.next : until]:
-            pair.state.update(_values(row.changed))
+            pair.state.update(values_of(row.changed))
             if not row.is_sampled and not self._is_left_out(pair, frame):
-                self._differ(frame, _values(row.changed), self._branch(frame, self.two.text(pair, row.line)))
+                self._differ(frame, values_of(row.changed), self._branch(frame, self.two.text(pair, row.line)))
         frame.next = max(frame.next, until)
 
-    def _is_left_out(self, frame: _PairedFrame, pair: _PairedFrame) -> bool:
+    def _is_left_out(self, frame: LineFrame, pair: LineFrame) -> bool:
         """Return whether ``pair`` may lack rows because its worker had done other tasks than that of ``frame``."""
         is_elsewhere = bool(frame.process or frame.entered.thread)
         return is_elsewhere and any(row.is_sampled for row in pair.rows)
 
-    def _branch(self, frame: _PairedFrame, text: LineText) -> Origins:
+    def _branch(self, frame: LineFrame, text: LineText) -> Origins:
         """The origins of what only one run executes, ``text`` first, after the last line that both do."""
         seen, unseen = frame.decides
         found, last = frame.given or seen | frame.returned, self.one.statement(frame, frame.last)
@@ -955,11 +948,11 @@ class _Comparison:
             if not found and any(True for path in last.reads for _ in self._differing(frame, path)):
                 self.generators |= dict.fromkeys(root, _POLL)
             found |= root
-        if CATCHES in text.calls:
+        if LineMark.CATCHES in text.calls:
             self.raising |= found
         return found
 
-    def _inside(self, frame: _PairedFrame, line: int) -> Origins:
+    def _inside(self, frame: LineFrame, line: int) -> Origins:
         """The origins of a call that only one run makes inside a line which both execute; none where it is not so."""
         place, pair = frame.at, frame.pair
         is_met = pair is not None and place < len(frame.rows) and frame.rows[place].line == line
@@ -971,20 +964,20 @@ class _Comparison:
 
     # --- what a line reads ---
 
-    def _reads(self, frame: _PairedFrame, text: LineText) -> Origins:
+    def _reads(self, frame: LineFrame, text: LineText) -> Origins:
         return _NOTHING.union(*(found for path in text.reads for found in self._differing(frame, path).values()))
 
-    def _differing(self, frame: _PairedFrame, path: str) -> dict[str, Origins]:
+    def _differing(self, frame: LineFrame, path: str) -> dict[str, Origins]:
         """What differs of a path."""
         scope, names = self._found(frame, path)
         return {name: scope.differing[name] for name in names if name in scope.differing}
 
-    def _unseen(self, frame: _PairedFrame, text: LineText) -> Origins:
+    def _unseen(self, frame: LineFrame, text: LineText) -> Origins:
         """The origins of what a line may read without being seen to."""
         found = (self._found(frame, path) for path in text.reads)
         return _NOTHING.union(*(scope.unseen.get(name, _NOTHING) for scope, names in found for name in names))
 
-    def _found(self, frame: _PairedFrame, path: str) -> tuple[_PairedFrame, list[str]]:
+    def _found(self, frame: LineFrame, path: str) -> tuple[LineFrame, list[str]]:
         """The names of a path: it, an attribute of it, what it is an attribute of, or all of whose method it is."""
         module = self.modules.get((frame.process, frame.code.file))
         for scope in (frame, *([module] if module is not None and module is not frame else [])):
@@ -997,21 +990,21 @@ class _Comparison:
                 inside = inside.rpartition(".")[0]
         return frame, []
 
-    def _note(self, frame: _PairedFrame, name: str, found: Origins) -> None:
+    def _note(self, frame: LineFrame, name: str, found: Origins) -> None:
         """Note the origins of a value that differs, by which it is known wherever it is met again."""
-        if (key := _values_of(frame, name)) is not None:
+        if (key := digests_of(frame, name)) is not None:
             self.values.setdefault(key, frame.differing.get(name, found))
 
-    def _known(self, frame: _PairedFrame, name: str) -> Origins:
+    def _known(self, frame: LineFrame, name: str) -> Origins:
         """The origins of a value that was seen to differ before, under whatever name."""
-        key = _values_of(frame, name)
+        key = digests_of(frame, name)
         return _NOTHING if key is None else self.values.get(key, _NOTHING)
 
     def _varies(self, text: LineText) -> bool:
         row = _source_of(text)
         return row is not None and row.varies
 
-    def _storing(self, frame: _PairedFrame, row: LineRow, names: Sequence[str]) -> int:
+    def _storing(self, frame: LineFrame, row: LineRow, names: Sequence[str]) -> int:
         """The line that stores one of ``names``, where several were executed since the last row."""
         roots = {name.removeprefix(GLOBAL) for name in names}
         lines = [
@@ -1025,11 +1018,11 @@ class _Comparison:
 
     def _generators(
         self,
-        frame: _PairedFrame,
+        frame: LineFrame,
         ours: Mapping[str, str],
         theirs: Mapping[str, str],
         text: LineText,
-        at: _PairedFrame,
+        at: LineFrame,
         line: int,
         given: Origins = _NOTHING,
     ) -> Origins:
@@ -1053,7 +1046,7 @@ class _Comparison:
                 is_fresh = all(was_seeded("", state) for state in now)
                 self.unseeded[key] = self._reads(at, text) if is_fresh else _NOTHING
                 others = {one for process, one in self.states if process == frame.process} - {*ours, *theirs}
-                if before is not None or not others or IMPORTS in text.calls:
+                if before is not None or not others or LineMark.IMPORTS in text.calls:
                     continue
                 if not is_fresh:  # its first draw loads it
                     drawn |= self._root(LineKind.DRAW, at, line, frame, generator=generator)
@@ -1067,7 +1060,7 @@ class _Comparison:
                 self.unseeded[key] = found or self._root(LineKind.LINE, at, line, frame, name)
                 for root in found:
                     self.trail[root].setdefault(f"{at.code.file}:{line}")
-            elif IMPORTS in text.calls and not self.unseeded.get(key):  # it reaches what reads the library alone
+            elif LineMark.IMPORTS in text.calls and not self.unseeded.get(key):  # it reaches the library's readers
                 self.imports |= self._root(LineKind.DRAW, at, line, frame, generator=generator)
             else:
                 found = self.unseeded.get(key) or self._root(LineKind.DRAW, at, line, frame, generator=generator)
@@ -1078,7 +1071,7 @@ class _Comparison:
 
     # --- roots ---
 
-    def _named(self, kind: LineKind, frame: _PairedFrame, line: int, generator: str = "", of: str = "") -> LineRoot:
+    def _named(self, kind: LineKind, frame: LineFrame, line: int, generator: str = "", of: str = "") -> LineRoot:
         """The root at a line, which may come to nothing."""
         root = LineRoot(kind=kind, file=frame.code.file, line=line, generator=generator, name=of)
         caller, above = "", frame
@@ -1094,9 +1087,9 @@ class _Comparison:
     def _root(
         self,
         kind: LineKind,
-        frame: _PairedFrame,
+        frame: LineFrame,
         line: int,
-        shown: _PairedFrame,
+        shown: LineFrame,
         *names: str,
         generator: str = "",
         unseen: Origins = _NOTHING,
@@ -1227,7 +1220,7 @@ class _Comparison:
     def _row_of_table(self, root: LineRoot) -> Source | None:
         calls = self._calls_of(root)
         raised = root in self.raising and any(map(self._limits, calls))
-        calls = (TIMEOUT if raised else "", *(call for call in calls if not _is_mark(call)))
+        calls = (LineMark.TIMEOUT if raised else "", *(call for call in calls if not _is_mark(call)))
         row = source_of(calls, root.generator)
         if root in self.orders:
             return source_by_id("shared-by-threads")
@@ -1282,26 +1275,25 @@ class _Comparison:
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
         if root in self.arguments:
             return self.arguments[root]
-        if root.kind is LineKind.BRANCH and DECIDES in self._calls_of(root):
-            return root.location
-        if root.kind is LineKind.DRAW:  # the state before it
+        decides = root.kind is LineKind.BRANCH and LineMark.DECIDES in self._calls_of(root)
+        if decides or root.kind is LineKind.DRAW:  # the state before it
             return root.location
         if root in self.callers and (tuple(names) == (RESULT,) or root in self.raising):
             caller, line = self.callers[root]
             at = f"{caller.code.file}:{line}"
-            decides = at not in path and not self.one.text(caller, line).stores
-            if decides or root in self.raising:  # no exception can be given, but what its function returns
+            is_last = at not in path and not self.one.text(caller, line).stores
+            if is_last or root in self.raising:  # no exception can be given, but what its function returns
                 return at
         if not names and root.kind is LineKind.LINE and root not in self.seeds:
             return next(iter(path), "")
         return self.given_at.get(root.location, root.location)
 
 
-_Place = tuple[_PairedFrame, int]
+_Place = tuple[LineFrame, int]
 
 
 def _of_threads(
-    one: _Run, two: _Run
+    one: LineIndex, two: LineIndex
 ) -> tuple[set[tuple[object, ...]], dict[tuple[str, str], _Place], dict[tuple[str, str, str], _Place]]:
     """What threads other than the first do in both runs, whichever does: process, code, line, name (empty: the line);
     and what tasks of threads and processes are given alike, at line 0.
@@ -1316,7 +1308,7 @@ def _of_threads(
         for frame in run.frames:
             if frame.entered.thread:
                 counts[frame.process, frame.key, 0, ""][side][""] += 1
-            for name, digest in _values(frame.entered.changed).items() if _is_task(frame) else ():
+            for name, digest in values_of(frame.entered.changed).items() if _is_task(frame) else ():
                 counts["", frame.key, 0, name][side][digest] += 1
             for row in frame.rows:
                 for name, digest in (("", ""), *row.changed.items()):
@@ -1340,7 +1332,7 @@ def _of_threads(
     return {key for key, (ours, theirs) in counts.items() if ours == theirs}, drawers, givers
 
 
-def _states(run: _Run, processes: Collection[str]) -> set[tuple[str, str, str]]:
+def _states(run: LineIndex, processes: Collection[str]) -> set[tuple[str, str, str]]:
     """The states of global generators in some processes, with their names."""
     changed = ((frame.process, record.changed) for frame, record in run.events if frame.process in processes)
     return {
@@ -1351,14 +1343,14 @@ def _states(run: _Run, processes: Collection[str]) -> set[tuple[str, str, str]]:
     }
 
 
-def _pair(one: _Run, two: _Run, alike: Collection[tuple[object, ...]]) -> None:
+def _pair(one: LineIndex, two: LineIndex, alike: Collection[tuple[object, ...]]) -> None:
     """Give each frame of the first run its own of the second; ``alike``: that of ``_of_threads``."""
-    by_caller: dict[tuple[object, ...], _PairedFrame] = {}
-    tasks: dict[tuple[object, ...], list[_PairedFrame]] = defaultdict(list)
+    by_caller: dict[tuple[object, ...], LineFrame] = {}
+    tasks: dict[tuple[object, ...], list[LineFrame]] = defaultdict(list)
 
-    def task(frame: _PairedFrame) -> tuple[object, ...]:
+    def task(frame: LineFrame) -> tuple[object, ...]:
         """A function, and of what it is given that which all its tasks together are given in both runs."""
-        ours = sorted(_values(frame.entered.changed).items())
+        ours = sorted(values_of(frame.entered.changed).items())
         return frame.key, *(part for part in ours if ("", frame.key, 0, part[0]) in alike)
 
     for frame, key in _keys(two, lambda frame: frame):
@@ -1369,14 +1361,14 @@ def _pair(one: _Run, two: _Run, alike: Collection[tuple[object, ...]]) -> None:
     for frame, key in _keys(one, lambda frame: frame.pair):
         pair = by_caller.get(key)
         if _is_task(frame) and (same := [other for other in tasks[task(frame)] if id(other) not in taken]):
-            equal = (each for each in same if _values(each.entered.changed) == _values(frame.entered.changed))
+            equal = (each for each in same if values_of(each.entered.changed) == values_of(frame.entered.changed))
             pair = next(equal, pair if pair in same else same[0])
         if pair is not None and id(pair) not in taken:
             taken.add(id(pair))
             frame.pair = pair
 
 
-def _keys(run: _Run, paired: object) -> Iterator[tuple[_PairedFrame, tuple[object, ...]]]:
+def _keys(run: LineIndex, paired: object) -> Iterator[tuple[LineFrame, tuple[object, ...]]]:
     """Each frame with what it is found by: its caller's row and its place among the calls of that, or its count."""
     ordinals: Counter[tuple[object, ...]] = Counter()
     for frame in run.frames:
@@ -1392,19 +1384,19 @@ def _keys(run: _Run, paired: object) -> Iterator[tuple[_PairedFrame, tuple[objec
         yield frame, (*key, ordinals[key])
 
 
-def _started_at(frame: _PairedFrame) -> str:
+def _started_at(frame: LineFrame) -> str:
     """The line at which the process of ``frame`` was forked; empty where it is a thread's."""
-    task = next((above for above in _outwards(frame) if _is_task(above)), frame)
+    task = next((above for above in outwards(frame) if _is_task(above)), frame)
     return "" if task.parent is None else f"{task.parent.code.file}:{task.entered.parent_line}"
 
 
-def _outwards(frame: _PairedFrame | None) -> Iterator[_PairedFrame]:
+def outwards(frame: LineFrame | None) -> Iterator[LineFrame]:
     while frame is not None:
         yield frame
         frame = frame.parent
 
 
-def _is_task(frame: _PairedFrame) -> bool:
+def _is_task(frame: LineFrame) -> bool:
     """Return whether it is the outermost call of a thread or process that the program's first thread started."""
     parent = frame.parent
     is_other = bool(frame.process or frame.entered.thread)
@@ -1427,7 +1419,7 @@ def _is_of_queue(text: LineText, *methods: str) -> bool:
 
 
 def _is_mark(call: str) -> bool:
-    return call.endswith((TIMEOUT, MAYBE))
+    return call.endswith((LineMark.TIMEOUT, LineMark.MAYBE))
 
 
 def _hashes(source: Source | None) -> bool:
@@ -1440,11 +1432,11 @@ def _is_telling(call: str) -> bool:
     return "." not in call or call.startswith(("builtins.", "?.")) or getattr(source_of((call,)), "id", "") == CLOCK
 
 
-def _values(changed: Mapping[str, str]) -> dict[str, str]:
+def values_of(changed: Mapping[str, str]) -> dict[str, str]:
     return {name: digest for name, digest in changed.items() if not name.startswith(GENERATOR)}
 
 
-def _values_of(frame: _PairedFrame, name: str) -> tuple[str, str] | None:
+def digests_of(frame: LineFrame, name: str) -> tuple[str, str] | None:
     """What tells a value that differs from all others, its digests in both runs; ``None`` for one that is soon met."""
     states = (frame.state, {} if frame.pair is None else frame.pair.state)
     ours, theirs = (state.get(name, "").removeprefix(STATIC) for state in states)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
@@ -25,7 +26,7 @@ from tracer.divergence.resuming import (
 )
 from tracer.divergence.roots import parted
 from tracer.names import Phase
-from tracer.trace.lines import ARGUMENTS, GENERATOR, GLOBAL, ITERATES, NO_DIGEST, LineText, is_named, is_plain
+from tracer.trace.lines import ARGUMENTS, GENERATOR, GLOBAL, NO_DIGEST, LineMark, LineText, is_named, is_plain
 from tracer.trace.values import Group, ValueKind, Values
 from tracer.trace.values.columns import NO_DIGEST as NO_VALUE
 
@@ -104,11 +105,7 @@ class ResumedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hold_against(
-    whole: Recording,
-    resumed: Recording,
-    stopped_after: int,
-    lines: Sequence[RunLines],
-    ended: str = "",
+    whole: Recording, resumed: Recording, stopped_after: int, lines: Sequence[RunLines], ended: str = ""
 ) -> ResumedRun:
     """Say whether ``resumed`` goes on as ``whole`` did. ``lines``: those of the whole, the resumed and the interrupted
     run; ``ended``: what is known of the end of a run that makes no step."""
@@ -119,28 +116,25 @@ def hold_against(
     if step == 0 and stopped_after:
         remedy = 'Load the checkpoint before the first step: `model.load_state_dict(checkpoint["model"])`.'
         nothing = Omission(what="nothing was restored: it begins as the whole run began", remedy=remedy)
-        return msgspec.structs.replace(found, departs=0, not_restored=(nothing,))
+        return replace(found, departs=0, not_restored=(nothing,))
     if step == made[0]:
         after = "it begins with what the whole run left: its checkpoint lies outside the folder"
-        return msgspec.structs.replace(found, unknown=after)
+        return replace(found, unknown=after)
     begin = stopped_after if step is None else step
     divergence = compare_recordings(whole, resumed, align_step=(begin, first_step_of(values[1])))
     if not made[1]:
-        paired = msgspec.structs.replace(
-            divergence, roots=(), resumed=Resumed(first_step=begin, second_step=0, by_itself=False)
-        )
+        begins = Resumed(first_step=begin, second_step=0, by_itself=False)
+        paired = replace(divergence, roots=(), resumed=begins)
         compared = _Compared(paired, whole, resumed, begin, lines, _common_call(*values, begin, lines[0]))
-        return msgspec.structs.replace(found, departs=begin, not_restored=tuple(compared.without_steps(ended)))
+        return replace(found, departs=begin, not_restored=tuple(compared.without_steps(ended)))
     compared = _Compared(divergence, whole, resumed, begin, lines)
     not_restored, beside = tuple(compared.not_restored(made[0] - begin, made[1])), tuple(compared.beside)
     if not (not_restored or divergence.agrees or divergence.reaches_nothing):
         not_restored, beside = beside, ()  # one of them does it
     ahead = begin - first_step_of(values[1])
-    open_questions = (
-        next((f"a recording is partial ({reason})" for reason in divergence.partial if reason), ""),
-        "" if divergence.calls_compared else "no call was compared",
-    )
-    found = msgspec.structs.replace(
+    unknown = [f"a recording is partial ({reason})" for reason in divergence.partial if reason][:1]
+    unknown += [] if divergence.calls_compared else ["no call was compared"]
+    return replace(
         found,
         departs=min(
             (root.step + ahead * root.only_second for root in divergence.roots if root.reaches_training), default=None
@@ -150,16 +144,13 @@ def hold_against(
         not_restored=not_restored,
         beside=beside,
         roots=divergence.roots,
+        unknown="" if not_restored else "; ".join(unknown),
     )
-    unknown = "; ".join(filter(None, open_questions)) if found.agrees else ""
-    return msgspec.structs.replace(found, unknown=unknown)
 
 
 def steps_made(values: Values) -> int:
     """The optimizer steps that a run made."""
-    rows = values.moments_of(ValueKind.PARAMETER)
-    rows = rows[values.moments.call[rows] < len(values)]
-    return len(np.unique(values.moments.step[rows]))
+    return len(digests_by_step(values, ValueKind.PARAMETER, is_updated=True))
 
 
 class _Compared:
@@ -179,7 +170,8 @@ class _Compared:
         self._roots = divergence.roots
         self._parts = not divergence.reaches_nothing
         self._lacks = divergence.resumed.not_restored
-        self._values, self._steps = (whole.values, resumed.values), (begin, divergence.resumed.second_step)
+        self._begin, self._values = begin, (whole.values, resumed.values)
+        self._sides = (*zip(self._values, (begin, divergence.resumed.second_step), strict=True),)
         self._updates = first_updates(whole.values, begin)
         """How many steps later each optimizer makes its first update."""
         loaders = () if whole.trace is None else whole.trace.loaders
@@ -188,12 +180,16 @@ class _Compared:
         }
         """Where loaders are made whose workers live on from epoch to epoch, by the lines that iterate them."""
         self._whole, self._resumed, interrupted = lines
+        self._texts = {**self._resumed.statements, **self._whole.statements}
+        """What statements do, by their lines."""
         kinds = {lack.kind for lack in self._lacks}
-        passes = [self._passes(values, step) for values, step in self._sides()]
-        self._skips = ValueKind.SCALER in kinds and passes[0] != passes[1]
+        losses = ((values.moments.step[values.moments_of(ValueKind.LOSS)], step) for values, step in self._sides)
+        self._passes = [int(np.count_nonzero(steps == step)) for steps, step in losses]
+        """Backward passes before the first update."""
+        self._skips = ValueKind.SCALER in kinds and self._passes[0] != self._passes[1]
         """Whether another scale made or skipped updates: what differs but for states may follow."""
         phase = Phase.BACKWARD if self._skips else Phase.OPTIMIZER
-        updates = common or [_first_call(values, step, phase) for values, step in self._sides()]
+        updates = common or [_first_call(values, step, phase) for values, step in self._sides]
         self._update = updates[0]
         if self._skips:  # calls are not paired as they were made
             self._roots, self._lacks = (), tuple(lack for lack in self._lacks if lack.root is None)
@@ -203,10 +199,8 @@ class _Compared:
         self._held = both.held if both is not None else {}
         self._read, self._all = read_otherwise(both.records, asked, both.kept) if both is not None else ({}, ())
         self._repeated = {(name, digest) for each in interrupted.changes() for name, digest in each.changed.items()}
-        self._written = next((each.location for each in _calling(self._whole, ("save", "dump"))), "")
-        """The line that writes the checkpoint; empty where it is not seen."""
-        reading = (each for each in _calling(self._resumed, ("load",)) if "load_state_dict" not in each.text.calls[0])
-        self._loaded = next((each.location for each in reading), "")
+        self._written, self._loaded = _calling(self._whole, "save", "dump"), _calling(self._resumed, "load")
+        """The lines that write and read the checkpoint; empty where they are not seen."""
         self.beside: list[Omission] = []
         """What reaches nothing that trains, after ``not_restored``."""
         self._told: dict[Omission, None] = {}
@@ -217,29 +211,28 @@ class _Compared:
         self._model = next(iter(given), "model")
         """What the first line that makes an optimizer calls the model whose parameters that is given."""
         self._models = {part for owner in (self._model, *given) for part in owner.split(".")} - {"self"}
-        made = (text for text in self._whole.texts.values() if any(map(_holds_states, text.calls)))
+        made = (text for text in self._whole.statements.values() if any(map(_holds_states, text.calls)))
         self._library = {last(path) for text in made for path in text.stores}
-        paths = (path.rpartition(".") for text in self._whole.texts.values() for path in text.reads)
+        paths = (path.rpartition(".") for text in self._whole.statements.values() for path in text.reads)
         self._library.update(last(owner) for owner, _, method in paths if method == "zero_grad")
         """The names of torch's objects, of whose states other evidence speaks."""
-        stored = [(change.key[1].rpartition(".")[0], change.text.stores) for change in self._whole.changes()]
+        stored = [(each.frame.code.function.rpartition(".")[0], each.text.stores) for each in self._whole.changes()]
         kept = {(of, last(path)) for of, paths in stored for path in paths if path.startswith("self.")}
-        makers = (
-            (path, last(call)) for text in self._whole.texts.values() for path in text.stores for call in text.calls
-        )
-        self._own = {f"{last(path)}.{name}" for path, made in {*makers} for of, name in kept if of == made}
+        texts = self._whole.statements.values()
+        makers = {(path, last(call)) for text in texts for path in text.stores for call in text.calls}
+        self._own = {f"{last(path)}.{name}" for path, made in makers for of, name in kept if of == made}
         """Attributes that the program's own classes store, behind the names of what they make."""
-        changed = (item for change in self._whole.changes() for item in change.changed.items())
+        changed = [item for change in self._whole.changes() for item in change.changed.items()]
         self._dictionaries = {path for path, digest in changed if digest[:1] in ("[", "h")}
-        texts = [*self._whole.texts.values(), *self._resumed.texts.values()]
-        self._stored = {last(path) for text in texts for path in text.stores}
-        self._named = self._stored | {last(path) for text in texts for path in text.reads}
+        self._unseen = {path for path, digest in changed if digest == NO_DIGEST}
+        self._stored = {last(path) for text in self._texts.values() for path in text.stores}
+        self._named = self._stored | {last(path) for text in self._texts.values() for path in text.reads}
 
     def restored(self) -> Iterator[str]:
         """Yield the states that agree, in words: of generators, counters and averages those that had changed."""
         told: dict[str, None] = {}
         for ahead in self._updates:
-            ours, theirs = (states_at(values, step + ahead) for values, step in self._sides())
+            ours, theirs = (states_at(values, step + ahead) for values, step in self._sides)
             agreeing = {key[0] for key, (digest, _) in ours.items() if theirs.get(key, (None, ""))[0] == digest}
             for kind, words in _RESTORED.items():
                 is_own = len(self._updates) > 1 and kind in (ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER)
@@ -248,14 +241,11 @@ class _Compared:
                     told[_of_optimizer(words, self._optimizer_words(ahead) if is_own else "")] = None
         yield from told
         begun = states_at(self._values[0], first_step_of(self._values[0]))
-        drawn, there = (self._generators_at_update(values, step) for values, step in self._sides())
+        drawn, there = (self._generators_at_update(values, step) for values, step in self._sides)
         for name, digest in drawn.items():
             if there.get(name) == digest != begun.get((ValueKind.GENERATOR, name), (digest,))[0]:
-                yield (
-                    _OF_HOST[name][0]
-                    if name in _OF_HOST
-                    else f"torch's default generator{f' of {name}' * (name != 'cpu')}"
-                )
+                default = f"torch's default generator{f' of {name}' * (name != 'cpu')}"
+                yield _OF_HOST.get(name, (default,))[0]
         kept = (name for name, (mine, other) in self._held.items() if mine == other and not self._is_librarys(name))
         names = {
             name.removeprefix(GLOBAL) for name in kept if is_plain(mine := self._held[name][0]) or mine[:1] in "mg"
@@ -313,12 +303,15 @@ class _Compared:
         """Yield what a run that makes no step goes on without: states that it holds otherwise, or where it ends."""
         states = [each for each in self._all if each.root.kind is LineKind.STATE and each.is_used and self._tells(each)]
         for omission in () if ended else map(self._of_lines, states):
-            yield msgspec.structs.replace(omission, what=f"{omission.what}, and the resumed run makes no step")
+            yield replace(omission, what=f"{omission.what}, and the resumed run makes no step")
         if states and not ended:
             return
         made = [change.location for change in self._resumed.changes()]
-        around = self._around(_first_call(self._values[0], self._steps[0], Phase.OPTIMIZER))
-        loop = next((at for place in around for at in self._loops_of(place) if at in made), "")
+        loops = []
+        for at in self._around(0):
+            while line := self._text(at).loop:
+                loops.append(at := f"{at.rpartition(':')[0]}:{line}")
+        loop = next((at for at in loops if at in made), "")
         location, remedy = loop, "Let this loop begin behind the last step of the checkpoint: `range(first, steps)`."
         if ended or not loop:
             location = next(reversed(made), "")
@@ -328,22 +321,16 @@ class _Compared:
         what = ended or ("the loop that trains ends at once" if loop else "it ends before the loop that trains")
         yield Omission(what=f"it makes no step: {what}", location=location, remedy=remedy)
 
-    def _loops_of(self, at: str) -> Iterator[str]:
-        """The loops that a line of the whole run is in, from the innermost on."""
-        while loop := self._whole.texts.get(at, LineText()).loop:
-            yield (at := f"{at.rpartition(':')[0]}:{loop}")
-
-    def _around(self, call: int | None) -> list[str]:
-        """The lines of the whole run that were executed as it made a call, the innermost first."""
-        frames, _, line = self._whole.chain_at(call or 0)
+    def _around(self, ahead: int) -> list[str]:
+        """The lines of the whole run that were executed as it made an update, the innermost first."""
+        frames, _, line = self._whole.chain_at(_first_call(self._values[0], self._begin + ahead, Phase.OPTIMIZER) or 0)
         lines = (line, *(frame.entered.parent_line for frame in frames))
-        return [f"{frame.key[0]}:{at}" for frame, at in zip(frames, lines, strict=False)]
+        return [f"{frame.code.file}:{at}" for frame, at in zip(frames, lines, strict=False)]
 
     def _of_root(self, root: Root, kinds: set[ValueKind]) -> Omission:
         """A call that differs, and of whose reason nothing is seen."""
         what, remedy = root.why or root.cause.words, _REMEDIES[None]
-        unseen = {path for each in self._whole.changes() for path, held in each.changed.items() if held == NO_DIGEST}
-        opaque = [path for path in self._text(_line(root)).reads if path in unseen]
+        opaque = [path for path in self._text(_line(root)).reads if path in self._unseen]
         if any(each.root.name == self._model for each in self._all) and not kinds & _OF_MODELS:
             what = f"`{self._model}` differs in more than its parameters and buffers"
             remedy = "Give its modules what the whole run has set: `train()` or `eval()`, attributes such as `p`."
@@ -380,22 +367,20 @@ class _Compared:
             if is_explained or is_told or (follows and not self._held_otherwise(self._made_by(lack)[1])):
                 continue
             if lack.kind is ValueKind.HYPERPARAMETER:
-                at_update = [
-                    each for each in self._otherwise(None) if ITERATES not in self._text(each.root.location).calls
-                ]
                 if {ValueKind.OPTIMIZER_STATE, ValueKind.SCHEDULER} & kinds:
                     continue
-                if at_update:
-                    for each in at_update:
-                        yield from self._tell(self._of_lines(each), reaches=True)
+                held = self._otherwise(None)
+                held = [each for each in held if LineMark.ITERATES not in self._text(each.root.location).calls]
+                for each in held:
+                    yield from self._tell(self._of_lines(each), reaches=True)
+                if held:
                     continue
             is_draw = root is not None and root.cause is RootCause.DRAW and not root.reaches_training
             seeds = root is not None and _line(root) in self._seeded
             is_library = root is not None and bool(root.called_from) and not root.reaches_training
             is_its_own = is_library and lack.kind is ValueKind.OUTSIDE  # a sum for its log, or an average
-            reaches = (
-                (not is_draw or seeds or reads_other_data) and not is_its_own and not self._only_begins_loaders(root)
-            )
+            reaches = (not is_draw or seeds or reads_other_data) and not is_its_own
+            reaches = reaches and not self._only_begins_loaders(root)
             yield from self._tell(self._of_state(lack), reaches=reaches)
 
     def _only_begins_loaders(self, root: Root | None) -> bool:
@@ -424,16 +409,17 @@ class _Compared:
         location = "" if root is None else _line(root)
         if kind in _HELD:
             made, name = self._made_by(lack)
-            holder = self._gave_last(kind, name, lack)
-            location = holder or made or location or self._optimizer_line()
         elif kind is ValueKind.OUTSIDE and (root is None or not root.called_from):
             name = next(iter(self._named_at(location)), "")
+        loads = self._last_load(name)
+        if kind in _HELD:
+            location = self._gave_last(kind, name, lack, loads) or made or location
         location = location or self._optimizer_line()
         loading = None if root is None else root.loading
         called = f"`{name}`" if name and (kind is ValueKind.OUTSIDE or (kind is ValueKind.SCHEDULER and made)) else ""
         remedy = _REMEDIES.get(kind, _REMEDIES[None])
         if kind in _HELD or (kind is ValueKind.OUTSIDE and name):
-            functions = (change.key[1] for change in self._whole.changes() if change.location == location)
+            functions = (change.frame.code.function for change in self._whole.changes() if change.location == location)
             function = "" if name.startswith("self.") else next(functions, "")
             both = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)"
             remedy = f"Save it: {self._pasted(*both, last(name), location, function=function)}"
@@ -446,7 +432,6 @@ class _Compared:
             location = loading.loader.partition(" at ")[2] or location
             what = self._read_again(root, loading.loader) or what
         is_cast = kind is ValueKind.OPTIMIZER_STATE and bool(lack.first and lack.second)  # dtypes have words
-        loads = self._last_load(name)
         if is_cast:
             remedy = _CAST.replace("NAME", name or "optimizer")
         elif loads is not None and self._order(location) > self._order(loads.location):
@@ -490,7 +475,7 @@ class _Compared:
         made = self._optimizer_at(ahead)
         if sum(self._optimizer_at(other) == made for other in self._updates) < 2:
             return f"the optimizer `{made[1]}`"
-        names = digests_by_step(self._values[0], ValueKind.PARAMETER).get(self._steps[0] + ahead, {})
+        names = digests_by_step(self._values[0], ValueKind.PARAMETER).get(self._begin + ahead, {})
         return f"the optimizer that updates {next(iter(names), 'these parameters')}"
 
     def _optimizer_at(self, ahead: int) -> tuple[str, str]:
@@ -499,7 +484,7 @@ class _Compared:
         near = self._optimizer_line(ahead)
         path = next(iter(self._named_at(near, "step")), "optimizer")
         found = makers if len(makers) == 1 else [(near, path)]
-        for at in self._around(_first_call(self._values[0], self._steps[0] + ahead, Phase.OPTIMIZER)):
+        for at in self._around(ahead):
             read = {part for path in self._text(at).reads for part in path.split(".")}
             named = {path: (made, path) for made, path in makers if last(path) in read}
             if len(named) == 1:
@@ -511,7 +496,7 @@ class _Compared:
 
     def _makers(self, is_wanted: Callable[[str], bool]) -> list[tuple[str, str]]:
         """The lines of the whole run that make such an object, each with the name that it stores."""
-        made = ((at, text) for at, text in self._whole.texts.items() if any(map(is_wanted, text.calls)))
+        made = ((at, text) for at, text in self._whole.statements.items() if any(map(is_wanted, text.calls)))
         return [(at, path) for at, text in made for path in text.stores]
 
     def _is_librarys(self, name: str) -> bool:
@@ -521,16 +506,15 @@ class _Compared:
             return False
         return path[-1] in {*self._models, "requires_grad"} or not self._library.isdisjoint(path)
 
-    def _gave_last(self, kind: ValueKind, name: str, lack: NotRestored) -> str:
+    def _gave_last(self, kind: ValueKind, name: str, lack: NotRestored, loads: Change | None) -> str:
         """The line of the resumed run that gave a state what it holds: it made the object, loaded it, or set it."""
         if kind is ValueKind.HYPERPARAMETER:
             setting, group = lack.name.partition(" of ")[0], f"{name}.param_groups"
             digest = self._held.get(group, ("", ""))[1]
             return self._resumed.gave(group, digest) if digest else self._resumed.gave(setting, lack.second)
+        if kind in _OF_MODELS:
+            return "" if loads is None else loads.location
         names = sorted(self._held_otherwise(name), key=lambda path: not is_plain(self._held[path][1]))
-        if kind in (ValueKind.PARAMETER, ValueKind.BUFFER):
-            load = self._last_load(name)
-            return "" if load is None else load.location
         gave = (self._resumed.gave(path, self._held[path][1]) for path in names)
         naming = ((at, (*self._text(at).reads, *self._text(at).stores)) for at in gave)  # not what it is inside of
         return next((at for at, paths in naming if any(last(name) in path.split(".") for path in paths)), "")
@@ -542,16 +526,14 @@ class _Compared:
 
     def _last_load(self, name: str) -> Change | None:
         """The last line of the resumed run that loads the state of an object called ``name``."""
-        for change in reversed(self._resumed.changes()) if name else ():
-            asked = (path.rpartition(".") for path in change.text.reads)
-            if any(method == "load_state_dict" and last(owner) == last(name) for owner, _, method in asked):
-                return change
-        return None
+        changes = reversed(self._resumed.changes() if name else ())
+        asked = ((each, *path.rpartition(".")) for each in changes for path in each.text.reads)
+        loads = (each for each, owner, _, method in asked if method == "load_state_dict" and last(owner) == last(name))
+        return next(loads, None)
 
     def _order(self, location: str) -> int:
         """The place of a line's last execution in the resumed run; -1 if it is not executed."""
-        changes = self._resumed.changes()
-        return next((at for at in reversed(range(len(changes))) if changes[at].location == location), -1)
+        return next((each.at for each in reversed(self._resumed.changes()) if each.location == location), -1)
 
     def _pasted(
         self, value: str, restore: str, key: str, made: str = "", *, function: str = "", drawn: bool = False
@@ -559,7 +541,9 @@ class _Compared:
         """The two lines to paste: where the checkpoint is written, and where it is read or, if that is later, behind
         the line that makes the thing; ``function``: the one in which it has its name."""
         read = self._in_scope(self._resumed, self._loaded, function)
-        holds = {path.partition(".")[0] for text in self._resumed.texts.values() for path in text.reads if "." in path}
+        holds = {
+            path.partition(".")[0] for text in self._resumed.statements.values() for path in text.reads if "." in path
+        }
         name = next((path for path in self._text(read).stores if path in holds), "checkpoint")
         is_later = bool(read and made and self._order(made) > self._order(read))
         after = made if drawn or is_later else read
@@ -572,7 +556,7 @@ class _Compared:
     def _in_scope(self, run: RunLines, location: str, function: str) -> str:
         """``location``, or the line of ``function`` that led there, if its names are no others' there."""
         at = run.place_in(function, location)
-        if function != "<module>" or run.texts.get(at, LineText()).stores:
+        if function != "<module>" or run.statements.get(at, LineText()).stores:
             return at
         return location  # a function has the names of its module
 
@@ -585,9 +569,8 @@ class _Compared:
             save, give, key = f"{device}.get_rng_state_all()", f"{device}.set_rng_state_all(VALUE)", "device_rng"
         else:
             save, give, key = f"{own}.get_state()", f"{own}.set_state(VALUE)", own
-        after = (
-            root.earlier.called_from or root.earlier.location if root is not None and root.earlier is not None else ""
-        )
+        earlier = None if root is None else root.earlier
+        after = "" if earlier is None else earlier.called_from or earlier.location
         return f"Save {self._pasted(save, give, key, after, drawn=bool(after))}"
 
     def _read_again(self, root: Root | None, loader: str) -> str:
@@ -611,20 +594,20 @@ class _Compared:
         return [owner for owner, _, attribute in asked if not method or attribute == method]
 
     def _text(self, location: str) -> LineText:
-        return self._whole.texts.get(location) or self._resumed.texts.get(location, LineText())
+        return self._texts.get(location, LineText())
 
     def _optimizer_line(self, ahead: int = 0) -> str:
         """The line that makes the first common optimizer step, or a later one."""
         values = self._values[0]
-        call = _first_call(values, self._steps[0] + ahead, Phase.OPTIMIZER) if ahead else self._update
+        call = _first_call(values, self._begin + ahead, Phase.OPTIMIZER) if ahead else self._update
         return "" if call is None else _line(values.group_of(call))
 
     # --- gradients ---
 
     def _gradients(self) -> Iterator[Omission]:
         """Yield what the first common update shows of gradients: parameters that have none, or passes that are lost."""
-        sides = [digests_by_step(values, ValueKind.GRADIENT).get(step, {}) for values, step in self._sides()]
-        passes = [self._passes(values, step) for values, step in self._sides()]
+        sides = [digests_by_step(values, ValueKind.GRADIENT).get(step, {}) for values, step in self._sides]
+        passes = self._passes
         backward = next((root for root in self._roots if root.phase is Phase.BACKWARD), None)
         if not backward or ValueKind.PARAMETER in {lack.kind for lack in self._lacks}:
             return
@@ -654,12 +637,6 @@ class _Compared:
         rows = values.moments_of(ValueKind.GENERATOR)
         rows = rows[values.moments.call[rows] == _first_call(values, step, Phase.OPTIMIZER)]
         return {values.names[int(values.moments.name[row])].name: int(values.moments.digest[row]) for row in rows}
-
-    def _passes(self, values: Values, step: int) -> int:
-        return int(np.count_nonzero(values.moments.step[values.moments_of(ValueKind.LOSS)] == step))
-
-    def _sides(self) -> Iterator[tuple[Values, int]]:
-        yield from zip(self._values, self._steps, strict=True)
 
     # --- values of the program's ---
 
@@ -716,7 +693,7 @@ class _Compared:
         if name.startswith(GENERATOR):
             return name.removeprefix(GENERATOR) in _OF_HOST
         text, is_state = self._text(each.root.location), each.root.kind is LineKind.STATE
-        iterates = not is_state and ITERATES in text.calls and is_plain(each.first)
+        iterates = not is_state and LineMark.ITERATES in text.calls and is_plain(each.first)
         if iterates and any(map(self._is_librarys, text.reads)):
             return False  # it is the data that differs
         if not name or (not is_state and not iterates and is_named(name, text)):
@@ -758,7 +735,7 @@ class _Compared:
             if key not in self._named:  # no line names it
                 name, key, ours, theirs = holder, last(holder), "", ""
         text = self._text(each.root.location)
-        if each.root.kind is not LineKind.STATE and ITERATES in text.calls:
+        if each.root.kind is not LineKind.STATE and LineMark.ITERATES in text.calls:
             first = "the first round that the checkpoint has not made"
             key = f'checkpoint["{last(name)}"]'
             return Omission(
@@ -775,10 +752,8 @@ class _Compared:
         if theirs[:1] == "m":
             save, give, key = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)", last(_object_of(each))
         elif theirs.startswith(OWN):
-            makers = [self._text(at), *self._resumed.texts.values()]  # or where its class makes it
-            calls = " ".join(
-                call for n, text in enumerate(makers) if not n or key in map(last, text.stores) for call in text.calls
-            )
+            makers = [text for text in self._resumed.statements.values() if key in map(last, text.stores)]
+            calls = " ".join(call for text in (self._text(at), *makers) for call in text.calls)  # or its class's
             save, give = next((both for kind, both in _STATES_OF.items() if kind in calls), _STATES_OF["torch"])
             save, give = save.replace("NAME", name), give.replace("NAME", name)
         location = at or changed or next(iter(each.path), each.root.location)
@@ -791,7 +766,7 @@ class _Compared:
         for change in self._whole.changes():
             for name, digest in change.changed.items():
                 if last(name) in map(last, change.text.stores) and is_plain(digest):
-                    is_anew = ITERATES in change.text.calls  # each round of the loop sets it, whatever it held
+                    is_anew = LineMark.ITERATES in change.text.calls  # each round of the loop sets it, whatever it held
                     is_counted = name.removeprefix(GLOBAL) in change.text.reads and not is_anew
                     counting.update([name] if is_counted else [])
                     resets[name] += not is_counted
@@ -812,13 +787,13 @@ def _object_of(each: ReadOtherwise) -> str:
     return object_of(_name_of(each))
 
 
-def _calling(run: RunLines, beginnings: tuple[str, ...]) -> list[Change]:
-    """The lines of a run, up to the cut, that call what is named so; innermost ones first."""
-    return [
-        change
-        for change in run.changes()
-        if any(last(call).startswith(beginnings) and last(call) != "load_state_dict" for call in change.text.calls)
-    ]
+def _calling(run: RunLines, *beginnings: str) -> str:
+    """The first line of a run, up to the cut, that calls what is named so; empty if none does."""
+    for change in run.changes():
+        names = [last(call) for call in change.text.calls if "load_state_dict" not in change.text.calls[0]]
+        if any(name.startswith(beginnings) and name != "load_state_dict" for name in names):
+            return change.location
+    return ""
 
 
 def _holds_states(call: str) -> bool:
@@ -843,7 +818,7 @@ def _common_call(whole: Values, resumed: Values, begin: int, lines: RunLines) ->
     for call in reversed(range(len(whole))):
         if whole.step_of(call) < begin:
             break
-        if lines.texts.get(place := _line(whole.group_of(call)), LineText()).loop:
+        if lines.statements.get(place := _line(whole.group_of(call)), LineText()).loop:
             later[place] = call
     places = ((_line(resumed.group_of(call)), call) for call in range(len(resumed)))
     return next(((later[place], call) for place, call in places if place in later), None)

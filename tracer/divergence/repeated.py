@@ -16,7 +16,6 @@ from tracer.divergence.model import Divergence, EndState, Family, Root
 from tracer.findings import Finding, PlannedChange
 from tracer.names import About, ChildState, StartedBy
 from tracer.tables.sources import source_by_id
-from tracer.trace.file import Trace
 from tracer.trace.records import FactValue
 from tracer.trace.values import ValueKind
 
@@ -191,7 +190,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         for root in self.divergence.roots:
             merged = roots.get(_place(root), root)
             is_further = _place(root) in keys
-            drawn.append(msgspec.structs.replace(root, arms=merged.arms) if is_further else merged)
+            drawn.append(replace(root, arms=merged.arms) if is_further else merged)
             keys.add(_place(root))
         return (*drawn, *(root for root in self.roots if _place(root) not in keys))
 
@@ -222,14 +221,10 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def not_followed_clause(self) -> str:
         """``2 processes were started and not followed``, or what is said of threads; empty if all was followed."""
-        return "; ".join(
-            f"{count:,} {singular if count == 1 else plural} not followed"
-            for count, singular, plural in (
-                (self.unrecorded[0], "process was started and", "processes were started and"),
-                (self.unrecorded[1], "thread computed and was", "threads computed and were"),
-            )
-            if count
-        )
+        one = "process was started and", "thread computed and was"
+        several = "processes were started and", "threads computed and were"
+        counted = zip(self.unrecorded, one, several, strict=True)
+        return "; ".join(f"{n:,} {words if n == 1 else many} not followed" for n, words, many in counted if n)
 
     @property
     def ended_apart(self) -> str:
@@ -256,26 +251,21 @@ def _ended(code: int, runs: int) -> str:
 def not_followed(runs: Iterable[Family]) -> tuple[int, int]:
     """The largest numbers of processes that one of ``runs`` started, and of threads that computed in one, of which
     nothing is compared."""
-    counts = [(_processes_not_followed(run), sum(trace.threads_not_followed for trace in _traces(run))) for run in runs]
-    return max((count for count, _ in counts), default=0), max((count for _, count in counts), default=0)
-
-
-def _processes_not_followed(run: Family) -> int:
-    """A child that did not train has no trace, and is a blind spot of its parent's; but its calls are compared. So is
-    what comes of one that made no call: calls of its parent's take it in."""
-    traces = _traces(run)
-    compared = sum(
-        child.count
-        for trace in traces
-        for child in trace.children
-        if child.started_by not in (StartedBy.LOADER, StartedBy.UNSEEN) and not child.is_followed
-        if child.made_no_op or (child.role in run and child.state is ChildState.UNTRAINED)
-    )
-    return max(sum(trace.not_followed for trace in traces) - compared, 0)
-
-
-def _traces(run: Family) -> list[Trace]:
-    return [recording.trace for recording in run.values() if recording.trace is not None]
+    processes = threads = 0
+    for run in runs:
+        traces = [recording.trace for recording in run.values() if recording.trace is not None]
+        # A child that did not train has no trace, and is a blind spot of its parent's; but its calls are compared. So
+        # is what comes of one that made no call: calls of its parent's take it in.
+        compared = sum(
+            child.count
+            for trace in traces
+            for child in trace.children
+            if child.started_by not in (StartedBy.LOADER, StartedBy.UNSEEN) and not child.is_followed
+            if child.made_no_op or (child.role in run and child.state is ChildState.UNTRAINED)
+        )
+        processes = max(processes, sum(trace.not_followed for trace in traces) - compared)
+        threads = max(threads, sum(trace.threads_not_followed for trace in traces))
+    return processes, threads
 
 
 def _place(root: Root) -> tuple[str, ...]:
@@ -293,7 +283,7 @@ def with_arms(compared: Mapping[str, Sequence[Divergence]]) -> tuple[Root, ...]:
             for root in divergence.roots:
                 first_shown.setdefault(_place(root), root)
                 arms.setdefault(_place(root), {})[arm] = None
-    roots = (msgspec.structs.replace(root, arms=tuple(arms[place])) for place, root in first_shown.items())
+    roots = (replace(root, arms=tuple(arms[place])) for place, root in first_shown.items())
     return tuple(sorted(roots, key=lambda root: (UNVARIED not in root.arms, root.step, root.call)))
 
 
@@ -426,12 +416,10 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
         told.append("" if row is None else row.id)
         if is_spoken and source.kind is LineKind.DRAW:
             continue
-        title = (
-            "Change the line at which the runs begin to differ" if row is None else f"Change the line that {row.name}"
-        )
+        what = "at which the runs begin to differ" if row is None else f"that {row.name}"
         yield PlannedChange(
             number=0,
-            title=title,
+            title=f"Change the line {what}",
             remedy=remedy_of(source),
             where=f"{source.location} (called from {source.called_from})" if source.called_from else source.location,
             roots=tuple(range(1, len(repeated.numbered) + 1)),
@@ -441,15 +429,10 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
 def remedy_of(source: LineSource) -> str:
     """What to change at a line, as a sentence: that of its kind, or what can be said of any."""
     row = source_by_id(source.source)
-    may_give = (
-        call
-        for call in source.may_call
-        if "." in call and " " not in call and call[:1] != "?" and not FOLLOWS.match(call)
-    )
-    calls = [f"`{call}`" for call in may_give][:2]
-    gives = (
-        f"{' or '.join(calls)} gives" if calls else "it decides by" if source.kind is LineKind.BRANCH else "it gives"
-    )
+    named = (call for call in source.may_call if "." in call and " " not in call and call[:1] != "?")
+    calls = [f"`{call}`" for call in named if not FOLLOWS.match(call)][:2]
+    gives = "it decides by" if source.kind is LineKind.BRANCH else "it gives"
+    gives = f"{' or '.join(calls)} gives" if calls else gives
     remedy = f"make what {gives} the same in every run: seed it, sort it, or give it a fixed value"
     remedy = f"make what is in {source.opaque} the same in every run" if source.opaque else remedy
     remedy = remedy if row is None else row.remedy

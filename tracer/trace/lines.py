@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,15 +27,6 @@ RETURNED, GENERATOR = "%return", "%generator "
 ARGUMENTS = "()"
 #: How what a function returns is named.
 RESULT = "its result"
-#: Stand among the calls of a line that iterates, and of statements that import, return or catch an exception.
-ITERATES, IMPORTS, RETURNS, CATCHES = "iterates", "imports", "returns", "catches"
-#: Stands there for one that calls nothing, and declares a class or hands on what it reads.
-IDLE = "idle"
-#: End there what is called with a ``timeout``, and with what may be one by its place.
-TIMEOUT, MAYBE = " timeout", " timeout?"
-#: Stand there for a statement, or an expression of it, that has a condition, makes a text of values, or stores by keys
-#: alone what a loop is given.
-DECIDES, FORMATS, KEYED = "decides", "formats", "keyed"
 #: Leads the digest of a value that a module or class of the program's holds, and no object by itself.
 STATIC = "="
 #: Leads names of the module that a function reads or stores.
@@ -56,6 +47,18 @@ class LinesHeader(msgspec.Struct, frozen=True, array_like=True, tag="lines"):
     tracer_version: str = ""
 
 
+class LineMark:
+    """What stands among the calls of a line that iterates, and of a statement that imports, returns or catches."""
+
+    ITERATES, IMPORTS, RETURNS, CATCHES = "iterates", "imports", "returns", "catches"
+    #: It calls nothing, and declares a class or hands on what it reads.
+    IDLE = "idle"
+    #: End what is called with a ``timeout``, and with what may be one by its place.
+    TIMEOUT, MAYBE = " timeout", " timeout?"
+    #: It, or a part of it, has a condition, makes a text of values, or stores by keys alone what a loop is given.
+    DECIDES, FORMATS, KEYED = "decides", "formats", "keyed"
+
+
 class LineText(msgspec.Struct, frozen=True, array_like=True):
     """What a line does, by its bytecode: paths are dotted names, from a variable over attributes."""
 
@@ -69,15 +72,14 @@ class LineText(msgspec.Struct, frozen=True, array_like=True):
     """The first line of the innermost loop that it is in; 0 for none."""
 
 
-def whole_statement(text: LineText, lines: Iterable[LineText]) -> LineText:
-    """What all lines of a statement do, of which ``text`` is one; ``lines``: those of its code."""
-    texts = [each for each in lines if each.first == text.first] if text.first else [text]
+def whole_statement(texts: Sequence[LineText]) -> LineText:
+    """What all lines of a statement do together."""
     return LineText(
         tuple(path for each in texts for path in each.reads),
         tuple(path for each in texts for path in each.stores),
         tuple(call for each in texts for call in each.calls),
-        text.first,
-        text.loop,
+        texts[0].first,
+        texts[-1].loop,
     )
 
 

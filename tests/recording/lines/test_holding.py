@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 
-from tracer.recording.lines.holding import HeldLines, Unkeepable, given, kept_form, problem_of
+from tracer.recording.lines.holding import Unkeepable, given, kept_form, problem_of
 from tracer.recording.lines.recording import LineRecording
 from tracer.recording.options import LineOptions
 from tracer.trace.lines import RESULT
@@ -32,8 +32,7 @@ def run(
     at = next(iter(spelled(folder, file))) + f":{line}"
     drawing = (f"{draws} {at}",) if draws else ()
     asked = LineOptions(held=(at,), branches=(at,) * is_branch, draws=drawing, folder=str(folder), gives=gives)
-    held = HeldLines(asked)
-    lines = LineRecording(folder / f"{name}.lines", [str(folder)], held=held)
+    lines = LineRecording(folder / f"{name}.lines", [str(folder)], asked)
     lines.start()
     try:
         exec(compile(source, str(file), "exec"), names)

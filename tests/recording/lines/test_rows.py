@@ -12,6 +12,7 @@ import torch
 from tests.support.traced import calls_of, rows_of, traced
 from tracer.recording.lines.recording import LineRecording
 from tracer.recording.lines.variable_digests import VariableDigests
+from tracer.recording.options import LineOptions
 from tracer.recording.patching import Watch, place
 from tracer.trace.lines import (
     NO_DIGEST,
@@ -162,7 +163,7 @@ def test_the_step_that_is_asked_for_has_all_its_rows(tmp_path: Path) -> None:
     source = "def one(x):\n    return x\nc = 0\nfor i in range(3000):\n    c += one(i)\n    STEP(i)\n"
     file = tmp_path / "program.py"
     file.write_text(source, encoding="utf-8")
-    lines = LineRecording(tmp_path / "a.lines", [str(tmp_path)], anew_at=2500)
+    lines = LineRecording(tmp_path / "a.lines", [str(tmp_path)], LineOptions(anew_at=2500))
     lines.start()
     exec(compile(source, str(file), "exec"), {"__name__": "__main__", "STEP": lines.step_ended})
     lines.stop()
@@ -228,7 +229,7 @@ def test_a_line_says_what_statement_it_is_part_of(tmp_path: Path) -> None:
 def test_only_own_files_have_rows(tmp_path: Path) -> None:
     records = traced(tmp_path, "import json\nx = json.loads('[1]')\n")
     assert [record.file for record in records if isinstance(record, LineCode)] == [_spelled(records)]
-    named = traced(tmp_path, "import pytest\nx = pytest.approx(1)\n", library=["_pytest"])
+    named = traced(tmp_path, "import pytest\nx = pytest.approx(1)\n", library=("_pytest",))
     module = pytest.approx.__module__.replace(".", "/")  # another one in pytest 9.2 than before
     assert any(record.file == f"{module}.py" for record in named if isinstance(record, LineCode))
 

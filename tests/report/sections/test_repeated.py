@@ -21,7 +21,7 @@ from tracer.report.render.terminal import READER, drawn, printed
 from tracer.report.sections.root_lines import root_line_blocks
 from tracer.report.sections.runs import held_sentence, repeated_blocks, repeated_headline
 from tracer.runner.repeated.declared import Circumstance
-from tracer.trace.lines import ITERATES
+from tracer.trace.lines import LineMark
 
 MARKUP = "</script><b>not bold</b>"
 
@@ -129,9 +129,9 @@ def test_the_text_has_each_hold_the_remedy_and_what_was_not_held() -> None:
 @pytest.mark.parametrize(
     ("names", "marks", "said"),
     [
-        (("layer", "layer.bias", "layer.width"), (ITERATES,), "`layer`"),
-        (("way._name_", "way._value_"), (ITERATES,), "`way`"),
-        (("self.rows",), (ITERATES,), "`self.rows` (1, in run 2 2)"),
+        (("layer", "layer.bias", "layer.width"), (LineMark.ITERATES,), "`layer`"),
+        (("way._name_", "way._value_"), (LineMark.ITERATES,), "`way`"),
+        (("self.rows",), (LineMark.ITERATES,), "`self.rows` (1, in run 2 2)"),
         (("cfg.seed", "cfg.rate"), (), "`cfg.seed` and `cfg.rate` (1, in run 2 2)"),
     ],
 )

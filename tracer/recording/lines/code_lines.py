@@ -17,19 +17,7 @@ from typing import Any
 from weakref import WeakSet
 
 from tracer.recording.lines.variable_digests import CODE, attributes_of, qualified
-from tracer.trace.lines import (
-    CATCHES,
-    DECIDES,
-    FORMATS,
-    IDLE,
-    IMPORTS,
-    ITERATES,
-    KEYED,
-    MAYBE,
-    RETURNS,
-    TIMEOUT,
-    LineText,
-)
+from tracer.trace.lines import LineMark, LineText
 
 _LOADS = (
     "LOAD_NAME",
@@ -44,17 +32,17 @@ _LOADS = (
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 _STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
 _MARKS: dict[type, str] = {
-    ast.Return: RETURNS,
-    ast.ExceptHandler: CATCHES,
-    ast.If: DECIDES,
-    ast.While: DECIDES,
-    ast.IfExp: DECIDES,
-    ast.JoinedStr: FORMATS,
-    ast.Import: IMPORTS,
-    ast.ImportFrom: IMPORTS,
-    ast.ClassDef: IDLE,
-    ast.DictComp: KEYED,
-    ast.SetComp: KEYED,
+    ast.Return: LineMark.RETURNS,
+    ast.ExceptHandler: LineMark.CATCHES,
+    ast.If: LineMark.DECIDES,
+    ast.While: LineMark.DECIDES,
+    ast.IfExp: LineMark.DECIDES,
+    ast.JoinedStr: LineMark.FORMATS,
+    ast.Import: LineMark.IMPORTS,
+    ast.ImportFrom: LineMark.IMPORTS,
+    ast.ClassDef: LineMark.IDLE,
+    ast.DictComp: LineMark.KEYED,
+    ast.SetComp: LineMark.KEYED,
 }
 #: What calls code, or goes through something.
 _CALLING = ("CALL", "BEFORE_", "SETUP_", "GET_A", "UNPACK_", "LIST_EXTEND", "SET_UPDATE", "BINARY_", "INPLACE_")
@@ -90,7 +78,7 @@ class _Statements:
                     last = max(first, min(inner.lineno for inner in below) - 1)
                 self.at.update(dict.fromkeys(range(first, last + 1), (first if last > first else 0, loop)))
                 loop = first if isinstance(node, _LOOPS) else 0 if isinstance(node, _SCOPES) else loop
-                mark = KEYED if isinstance(node, _LOOPS[:2]) and _is_keyed(node) else mark
+                mark = LineMark.KEYED if isinstance(node, _LOOPS[:2]) and _is_keyed(node) else mark
             elif isinstance(node, ast.keyword) and node.arg == "return_when":
                 mark = node.arg
             elif isinstance(node, ast.Call):
@@ -103,25 +91,22 @@ class _Statements:
 def _is_keyed(loop: ast.For | ast.AsyncFor) -> bool:
     """Return whether rounds of a loop merely store by keys what they are given: their order decides nothing."""
     nodes = [node for statement in loop.body for node in ast.walk(statement)]
-    bound = {node.id for node in (*ast.walk(loop.target), *nodes) if isinstance(node, ast.Name) and _is_bound(node)}
+    stored = [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
+    bound = {node.id for node in (*ast.walk(loop.target), *stored) if isinstance(node, ast.Name)}
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     own = [isinstance(func, ast.Attribute) and getattr(func.value, "id", "") in bound for func in called]
     plain = [getattr(func, "id", "") in _PLAINLY for func in called]
-    stores = [node for node in nodes if isinstance(node, ast.Subscript) and _is_bound(node)]
+    stores = [node for node in stored if isinstance(node, ast.Subscript)]
     by_key = all(not isinstance(node.slice, ast.Constant) for node in stores)
     others = (ast.AugAssign, ast.Break, ast.Return, ast.Yield, ast.Await)
     return bool(stores) and by_key and all(map(or_, own, plain)) and not any(isinstance(node, others) for node in nodes)
 
 
-def _is_bound(node: ast.Name | ast.Subscript) -> bool:
-    return isinstance(node.ctx, ast.Store)
-
-
 def _limit_of(call: ast.Call) -> str:
     """The mark of a call that is given a ``timeout``, or something where functions of that name take one; or empty."""
-    is_named = any(keyword.arg == TIMEOUT.strip() for keyword in call.keywords)
+    is_named = any(keyword.arg == LineMark.TIMEOUT.strip() for keyword in call.keywords)
     if is_named or (call.args and getattr(call.func, "attr", "") in _WAITING):
-        return f"{ast.unparse(call.func)}{TIMEOUT if is_named else MAYBE}"
+        return f"{ast.unparse(call.func)}{LineMark.TIMEOUT if is_named else LineMark.MAYBE}"
     return ""
 
 
@@ -202,7 +187,7 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
     texts = {}
     for line, each in lines.items():
         first, loop = statements.at.get(line, (0, 0))
-        own = ((each.iterates, ITERATES), (each.is_idle and not first, IDLE))
+        own = ((each.iterates, LineMark.ITERATES), (each.is_idle and not first, LineMark.IDLE))
         marks = [*statements.marks.get(first or line, ()), *(mark for is_so, mark in own if is_so), *each.methods]
         texts[line] = LineText(tuple(each.reads), tuple(each.stores), tuple(marks), first, loop)
     return texts
@@ -234,7 +219,7 @@ def resolved(text: LineText, frame: FrameType) -> LineText:
         path, space, mark = call.rpartition(" ")
         called = [_UNKNOWN, *_names_of(path.split("."), frame, frozenset())] if space else [""]
         names[f"{called[-1]}{space}{mark}"] = None
-    marks = {IDLE, ITERATES}.intersection(text.calls)
+    marks = {LineMark.IDLE, LineMark.ITERATES}.intersection(text.calls)
     for path in text.reads:
         names.update(dict.fromkeys(_names_of(path.split("."), frame, marks)))
     files = (frame.f_locals.get(name) for name in text.stores)
@@ -256,7 +241,7 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
     spelt = ".".join((value.__name__, *path[1:])) if type(value) is ModuleType and len(path) > 1 else ""
     for attribute in path[1:]:
         kind = type(value)
-        if ITERATES in marks and kind is dict and attribute not in value:  # what `get` or `values` take out of it
+        if LineMark.ITERATES in marks and kind is dict and attribute not in value:  # what `get` takes out of it
             yield from {*map(_order_of, [*value.values()][:_MEMBERS])} - {""}
         if kind is ModuleType or issubclass(kind, ModuleType):
             name = f"{vars(value).get('__name__')}.{attribute}"
@@ -270,7 +255,7 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
             value = inside[attribute] if attribute in inside else _static(kind.__mro__, attribute)
     kind = type(value)
     # Where nothing is called, code is but handed on, and so is an object that nothing goes through.
-    if IDLE in marks and (issubclass(kind, CODE) or (len(path) == 1 and ITERATES not in marks)):
+    if LineMark.IDLE in marks and (issubclass(kind, CODE) or (len(path) == 1 and LineMark.ITERATES not in marks)):
         return
     yield from filter(None, (spelt, name))
     if order := _order_of(value):
@@ -279,11 +264,8 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
         owner = getattr(value, "__self__", None)
         if owner is not None and not isinstance(owner, (type, ModuleType)):
             is_global = owner is getattr(random, "_inst", None) or owner is _numpys()
-            yield (
-                f"{'random' if type(owner) is random.Random else 'numpy.random'}.{value.__name__}"
-                if is_global
-                else f"{qualified(type(owner))}.{value.__name__}"
-            )
+            own = "random" if type(owner) is random.Random else "numpy.random"
+            yield f"{own if is_global else qualified(type(owner))}.{value.__name__}"
         else:
             yield f"{getattr(value, '__module__', None)}.{value.__qualname__}"
     elif issubclass(kind, type):

@@ -32,7 +32,7 @@ from tracer.recording.lines.variable_digests import (
     slots_of,
 )
 from tracer.recording.options import LineOptions
-from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, RESULT, RETURNED, is_named
+from tracer.trace.lines import GENERATOR, GLOBAL, RESULT, RETURNED, LineMark, is_named
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
 _MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8
@@ -114,7 +114,7 @@ class HeldLines:
         frame, at, text, returned, key = line.frame, line.at, line.text, line.returned, line.key
         kept: dict[str, Any] = {_NEXT: frame.f_lineno} if at in self._branches else {}
         named = [path for path in changed if is_named(path, text)]
-        if ITERATES in text.calls:  # which of several objects a loop takes, and not what that holds
+        if LineMark.ITERATES in text.calls:  # which of several objects a loop takes, and not what that holds
             for name in text.stores:
                 with suppress(Exception):
                     form = kept_form(_value_at(frame, name))
@@ -131,7 +131,7 @@ class HeldLines:
                 self._write(f"{digest_text(at)}{_RESULTS}", path)
             try:
                 if path.startswith(GENERATOR):
-                    kept[path] = _state_of(path.removeprefix(GENERATOR))
+                    kept[path] = kept_form(_global(path.removeprefix(GENERATOR)))
                 else:
                     value = returned if path == RETURNED else _value_at(frame, path)
                     name = path.partition(".")[0]
@@ -215,7 +215,7 @@ class HeldLines:
             if path == _NEXT:
                 return bool(frame.f_lineno != form)
             if path.startswith(GENERATOR):
-                own = _state_of(path.removeprefix(GENERATOR))
+                own = kept_form(_global(path.removeprefix(GENERATOR)))
             else:
                 own = kept_form(returned if path == RETURNED else _value_at(frame, path))
         except Exception:
@@ -517,10 +517,6 @@ def _global(name: str) -> Any:
         return vars(sys.modules["numpy.random.mtrand"])["_rand"]
     torch = sys.modules["torch"]
     return torch.default_generator if name == "torch" else torch.cuda.default_generators[int(name.partition(":")[2])]
-
-
-def _state_of(name: str) -> tuple[Any, ...]:
-    return kept_form(_global(name))
 
 
 # --- variables ---

@@ -118,24 +118,11 @@ class _Thread(threading.local):
 class LineRecording:
     """The lines of this process and of those that it forks, from ``start`` to ``stop``.
 
-    Own files are those below ``roots`` that are of no installed package, and the packages named in ``library``;
-    ``inside`` names lines (``train.py:8``) inside whose calls the lines of libraries are followed too; at the step
-    ``anew_at`` every line has its first rows again.
+    Own files are those below ``roots`` that are of no installed package, and the packages of ``asked.library``.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        roots: Iterable[str],
-        *,
-        library: Iterable[str] = (),
-        inside: Iterable[str] = (),
-        held: HeldLines | None = None,
-        anew_at: int = 0,
-        seconds: float = 0.0,
-        version: str = "",
-    ) -> None:
-        self.path = path
+    def __init__(self, path: Path, roots: Iterable[str], asked: LineOptions = LineOptions()) -> None:  # noqa: B008  (frozen)
+        self.path, self.asked = path, asked
         self.next_call: Callable[[], int | None] = lambda: None
         """Returns the index of the next call in the file of values; ``None`` if none is written."""
         self.problem = ""
@@ -143,14 +130,12 @@ class LineRecording:
         self._roots = tuple(
             {os.path.join(form(root), "") for root in roots for form in (os.path.abspath, os.path.realpath)}
         )
-        self._library, self._inside, self.held, self._version = frozenset(library), frozenset(inside), held, version
-        self._anew_at = anew_at
         self._began = time.time_ns()
         self._written_at: dict[str, dict[str, int]] = {}
         """By folder: what was opened there to be written, or made, and when."""
         self._made: Counter[str] = Counter()
         """By line: how many temporary names it has made."""
-        self._seconds = seconds or math.inf
+        self._seconds = asked.seconds or math.inf
         self._sites = Sites()
         self._own: dict[str, bool] = {}
         self._codes: dict[int, _Code] = {}
@@ -164,8 +149,12 @@ class LineRecording:
         self._output = -1
         self.left_of_imports = _OF_IMPORTS
         self.digests = VariableDigests()
-        if held is not None:
-            held.names = self.digests.names
+        self.held: HeldLines | None = None
+        if asked.held:
+            from tracer.recording.lines.holding import HeldLines
+
+            self.held = HeldLines(asked)
+            self.held.names = self.digests.names
         self._generators: dict[str, str] = {}
         self._source: _Monitoring | _Tracing = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
         self.is_on = self._was_on = False
@@ -199,9 +188,11 @@ class LineRecording:
         if goes_on:
             self._output = os.open(path, os.O_WRONLY | os.O_APPEND)
             return
+        from tracer import __version__
+
         self._output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
         self._written = set()
-        self.write(LinesHeader(tracer_version=self._version))
+        self.write(LinesHeader(tracer_version=__version__))
 
     def is_over(self) -> bool:
         """Return whether no lines are followed any more, as the time for them is up."""
@@ -244,7 +235,7 @@ class LineRecording:
 
     def step_ended(self, count: int) -> None:
         """So many steps have ended: in the one that was asked for, rows of this thread begin anew."""
-        if count == self._anew_at and self.is_on:
+        if count == self.asked.anew_at and self.is_on:
             for counted in (self.thread.calls, self.thread.left, self.thread.totals):
                 counted.clear()
             for frame in self.thread.stack:
@@ -296,7 +287,7 @@ class LineRecording:
         if filename.startswith("<") or is_tracers_own(filename):
             return False
         kind, path = self._sites.kind_of(filename), os.path.abspath(filename)
-        if self._library and kind > 0 and not self._library.isdisjoint(Path(path).with_suffix("").parts):
+        if self.asked.library and kind > 0 and not {*self.asked.library}.isdisjoint(Path(path).with_suffix("").parts):
             return True
         return kind == USER and path.startswith(self._roots)
 
@@ -307,10 +298,10 @@ class LineRecording:
 
     def is_inside(self, filename: str) -> bool:
         """Return whether a library's file is called from a line that is followed into its calls."""
-        if not self._inside or not self.thread.stack or self._sites.kind_of(filename) != LIBRARY:
+        if not self.asked.inside or not self.thread.stack or self._sites.kind_of(filename) != LIBRARY:
             return False
         top = self.thread.stack[-1]
-        return top.is_inside or f"{top.code.file}:{top.line}" in self._inside
+        return top.is_inside or f"{top.code.file}:{top.line}" in self.asked.inside
 
     def entered(self, frame: FrameType, *, is_inside: bool = False) -> _FollowedFrame:
         """A recorded call of a function of the program's begins."""
@@ -320,9 +311,8 @@ class LineRecording:
             self._is_threaded |= thread.number > 0
         known = self._code(code, is_inside=is_inside)
         before = thread.calls.get(known.number, 0)
-        calls = thread.calls[known.number] = (
-            before + 1 if before < SAMPLED_FROM or known.held else _next_sampled(before)
-        )
+        calls = before + 1 if before < SAMPLED_FROM or known.held else _next_sampled(before)
+        thread.calls[known.number] = calls
         if calls >= SAMPLED_FROM and not known.held:
             thread.left[id(code)] = _next_sampled(calls) - calls - 1
         state = _FollowedFrame(self, known, next(self._frames), thread, calls)
@@ -532,7 +522,8 @@ class _FollowedFrame:
             return False
         met, number = recording._texts, self.code.number  # with what may be called
         texts = {at: met[number, at].text if (number, at) in met else text for at, text in self.code.texts.items()}
-        text = whole_statement(texts.get(line, _NO_TEXT), texts.values())
+        own = texts.get(line, _NO_TEXT)
+        text = whole_statement([each for each in texts.values() if each.first == own.first]) if own.first else own
         are_given = held.after(self._executed(frame, line, text, value), names, (self.call, recording.place()))
         if are_given and not returns and line:
             self.line = frame.f_lineno
@@ -668,7 +659,7 @@ class _Tracing:
             running.f_trace = _trace_of(state)
             self._attached.append(running)
         self._threads = threading.gettrace() if hasattr(threading, "gettrace") else None
-        if not self._recording._library and not self._recording._inside:
+        if not self._recording.asked.library and not self._recording.asked.inside:
             sys.meta_path.insert(0, self._imports)
         threading.settrace(self._entered)
         sys.settrace(self._entered)
@@ -694,11 +685,9 @@ class _Tracing:
         recording, code = self._recording, frame.f_code
         filename = code.co_filename
         try:
-            is_inside = False
-            if not recording.follows(filename):
-                is_inside = recording.is_inside(filename)
-                if not is_inside:
-                    return None
+            is_inside = not recording.follows(filename)
+            if is_inside and not recording.is_inside(filename):
+                return None
             if event != "call" or recording.is_over() or recording.passes(code):
                 return None
             known = frame.f_trace  # a generator goes on
@@ -709,8 +698,7 @@ class _Tracing:
             if left.get(id(code)):
                 left[id(code)] -= 1
                 return None
-            state = recording.entered(frame, is_inside=is_inside)
-            return _trace_of(state)
+            return _trace_of(recording.entered(frame, is_inside=is_inside))
         except Exception:  # a failure of the recorder must not reach the program
             return None
 
@@ -745,10 +733,8 @@ class _Monitoring:
             monitoring.register_callback(self._tool, event, callback)
         monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND)
         monitoring.restart_events()  # an earlier recording left files out
-        self._disable, self._of_code = (
-            monitoring.DISABLE,
-            events.PY_RESUME | events.LINE | events.PY_RETURN | events.PY_YIELD,
-        )
+        self._disable = monitoring.DISABLE
+        self._of_code = events.PY_RESUME | events.LINE | events.PY_RETURN | events.PY_YIELD
         for running, state in self._recording.running(frame):
             self._frames[id(running)] = state
             monitoring.set_local_events(self._tool, running.f_code, self._of_code)
@@ -766,11 +752,9 @@ class _Monitoring:
 
     def _begins(self, code: CodeType, offset: int) -> Any:
         recording = self._recording
-        is_inside = False
-        if not recording.follows(code.co_filename):
-            is_inside = recording.is_inside(code.co_filename)
-            if not is_inside:
-                return None if recording._inside else self._disable
+        is_inside = not recording.follows(code.co_filename)
+        if is_inside and not recording.is_inside(code.co_filename):
+            return None if recording.asked.inside else self._disable
         with suppress(Exception):  # a failure of the recorder must not reach the program
             if recording.passes(code):
                 return None
@@ -840,28 +824,12 @@ def begun_lines(
     The program's own files are those below the working directory and the script's folder.
     ``next_call`` and ``frame`` are those of ``LineRecording``.
     """
-    from tracer import __version__
-
     path, inherited = lines_path(trace), _Current.recording
     if inherited is not None and inherited.is_on:
         inherited.move_to(path)
         inherited.next_call = next_call or inherited.next_call
         return inherited
-    held = None
-    if asked.held:
-        from tracer.recording.lines.holding import HeldLines
-
-        held = HeldLines(asked)
-    lines = LineRecording(
-        path,
-        (os.getcwd(), *filter(None, sys.path[:1])),
-        library=asked.library,
-        inside=asked.inside,
-        held=held,
-        anew_at=asked.anew_at,
-        seconds=asked.seconds,
-        version=__version__,
-    )
+    lines = LineRecording(path, (os.getcwd(), *filter(None, sys.path[:1])), asked)
     lines.next_call = next_call or lines.next_call
     lines.start(frame)
     return lines

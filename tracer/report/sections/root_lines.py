@@ -13,7 +13,7 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, first
 from tracer.report.words import joined, plural
 from tracer.tables.sources import source_by_id
-from tracer.trace.lines import ITERATES
+from tracer.trace.lines import LineMark
 
 #: Lines that are listed, and those on the way of one.
 _MOST, _MOST_ON_THE_WAY = 12, 8
@@ -75,7 +75,7 @@ def _named(source: LineSource) -> str:
 
 def _names(source: LineSource) -> tuple[str, ...]:
     """The names that differ: of what a loop takes no part that only its class knows."""
-    parts = Counter(name.partition(".")[0] for name in source.names if ITERATES in source.may_call)
+    parts = Counter(name.partition(".")[0] for name in source.names if LineMark.ITERATES in source.may_call)
     owners = (name.partition("." if parts[name.partition(".")[0]] > 1 else "._")[0] for name in source.names)
     return tuple(dict.fromkeys(owners)) if parts else source.names
 

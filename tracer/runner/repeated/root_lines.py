@@ -86,25 +86,16 @@ class FoundLines(NamedTuple):
 
 def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
     """Roots that no further run need prove: draws from a generator that nobody seeded; empty if there is another."""
-    found = []
+    found: dict[str, LineSource] = {}
     for root in roots:
         is_unseeded = root.seed is not None and root.seed.is_machines and not root.seed.location
-        if root.cause is not RootCause.DRAW or not is_unseeded or root.process:
+        is_torchs = root.name.startswith(("cpu", "cuda")) and not root.process
+        if root.cause is not RootCause.DRAW or not is_unseeded or not is_torchs:
             return ()
-        generator = "cuda" if root.name.startswith("cuda") else "torch"
-        if not root.name.startswith(("cpu", "cuda")):
-            return ()
-        found.append(
-            LineSource(
-                location=root.called_from or root.location,
-                kind=LineKind.DRAW,
-                source=f"draw-{generator}",
-                generator=generator,
-                reaches=True,
-                calls=1 + root.same_cause,
-            )
-        )
-    return tuple({source.location: source for source in found}.values())
+        at, of = root.called_from or root.location, "cuda" if root.name.startswith("cuda") else "torch"
+        drawn = LineSource(location=at, kind=LineKind.DRAW, source=f"draw-{of}", generator=of, reaches=True)
+        found[at] = replace(drawn, calls=1 + root.same_cause)
+    return tuple(found.values())
 
 
 def known_source(sources: Sequence[LineSource]) -> Source | None:
@@ -246,9 +237,8 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
 def _is_by_chance(source: LineSource) -> bool:
     """Return whether a line that differs in two runs may be alike in two others, in which holding another shows all."""
     row = source_by_id(source.source)
-    return source.kind is LineKind.BRANCH or (
-        row is not None and (row.is_order or row.id in ("timeout", "done-by-then"))
-    )
+    may = row is not None and (row.is_order or row.id in ("timeout", "done-by-then"))
+    return source.kind is LineKind.BRANCH or may
 
 
 def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> LineSource | None:
@@ -308,8 +298,7 @@ def with_allocations(compared: ComparedLines, roots: Sequence[Root]) -> Compared
     for at, call in made.items():
         new = LineSource(location=at, called_from=call.called_from, held_at=call.called_from or at, path=(reached,))
         led.append(replace(known.pop(at, new), source=_UNWRITTEN, reaches=True))
-    for each in known.values():
-        led.append(replace(each, reaches=each.reaches and each.source != _UNWRITTEN))
+    led += [replace(each, reaches=each.reaches and each.source != _UNWRITTEN) for each in known.values()]
     return replace(compared, sources=tuple(led), first=compared.first and compared.first.union(made))
 
 
