@@ -711,3 +711,140 @@ def test_a_number_that_its_loop_sets_anew_is_no_omission(
     source = source.replace("{restore}", 'warm.inner.load_state_dict(held["inner"])').replace("{{n}}", "{n}")
     (omission,) = resumed(tmp_path, monkeypatch, source, 3).not_restored
     assert "`warm.rounds` is 0, and 3" in omission.what
+
+
+OVERFLOWS = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), 1e-20)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120, backoff_factor=2.0**-20)
+first = 0
+if RESUMES:
+    held = torch.load("4.pt")
+    net.load_state_dict(held["net"])
+    first = 5
+for n in range(first, 7):
+    optimizer.zero_grad()
+    scaler.scale((net(torch.full((2, 2), n + 1.0)) * 1e9).square().mean()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    torch.save(dict(net=net.state_dict(), scaler=scaler.state_dict()), f"{n}.pt")
+"""
+
+
+def test_a_scaler_that_skips_each_step_of_the_resumed_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = resumed(tmp_path, monkeypatch, OVERFLOWS, 2)
+    (omission,) = found.not_restored
+    assert (found.steps[1], omission.location) == (0, "train.py:6")
+    assert "the scaler's fields differ" in omission.what
+    assert 'scaler.load_state_dict(held["scaler"])' in omission.remedy
+
+
+WRAPPED = """
+import torch
+class Whole(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+    def forward(self, x):
+        return self.inner(x)
+{load}
+torch.manual_seed(0)
+makes, judges = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD([*makes.parameters()], 0.1, momentum=0.9)
+other = torch.optim.SGD([*judges.parameters()], 0.1, momentum=0.9)
+first = 0
+if RESUMES:
+    held = torch.load("1.pt")
+    makes.load_state_dict(held["makes"])
+    restore(judges, held["judges"])
+    optimizer.load_state_dict(held["optimizer"])
+    other.load_state_dict(held["other"])
+    first = 2
+judges = Whole(judges)
+for n in range(first, 4):
+    judges(makes(torch.full((2, 4), n + 1.0))).square().mean().backward()
+    for each in (optimizer, other):
+        each.step()
+        each.zero_grad()
+    state = dict(makes=makes.state_dict(), judges={saved}, optimizer=optimizer.state_dict(), other=other.state_dict())
+    torch.save(state, f"{{n}}.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "saved", "words"),
+    [
+        ("judges.load_state_dict(state, strict=False)", "judges.state_dict()", "changes nothing there"),
+        (
+            "judges.load_state_dict({name: each * 2 for name, each in state.items()})",
+            "judges.inner.state_dict()",
+            "what was saved is not what the whole run had",
+        ),
+    ],
+    ids=["no key matches", "other values"],
+)
+def test_a_load_that_changes_nothing_is_told_from_one_that_gives_other_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, saved: str, words: str
+) -> None:
+    source = WRAPPED.format(load=f"def restore(judges, state):\n    {lines}", saved=saved)
+    (omission,) = resumed(tmp_path, monkeypatch, source, 4).not_restored
+    assert omission.location == "train.py:10"
+    assert words in omission.what
+
+
+SHUFFLES = """
+import torch
+from torch.utils.data import DataLoader
+torch.manual_seed(0)
+net = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+draws = torch.Generator().manual_seed(5)
+loader = DataLoader(torch.arange(8.0)[:, None], batch_size=2, shuffle=True{generator})
+epoch, done, step = 0, 0, 0
+if RESUMES:
+    held = torch.load("6.pt")
+    net.load_state_dict(held["net"])
+    step, epoch, done = 6, {position}
+    {restore}
+while epoch < 3:
+    begun = {source}.get_{state}()
+    for n, x in enumerate(loader):
+        if n < done:
+            continue
+        net(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        step += 1
+        torch.save(dict(net=net.state_dict(), begun=begun), f"{{step}}.pt")
+    epoch, done = epoch + 1, 0
+"""
+OWN, DEFAULT = ("draws", ", generator=draws", "state"), ("torch", "", "rng_state")
+
+
+@pytest.mark.parametrize("of", [OWN, DEFAULT], ids=["own", "default"])
+@pytest.mark.parametrize(
+    ("position", "is_given", "words"),
+    [("1, 2", True, ""), ("1, 2", False, "generator"), ("1, 0", True, "is read again")],
+    ids=["both", "position alone", "generator alone"],
+)
+def test_an_order_s_generator_and_the_position_in_it_are_told_apart(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    of: tuple[str, str, str],
+    position: str,
+    is_given: bool,
+    words: str,
+) -> None:
+    source, generator, state = of
+    restore = f'{source}.set_{state}(held["begun"])' if is_given else "pass"
+    text = SHUFFLES.format(generator=generator, source=source, state=state, position=position, restore=restore)
+    found = resumed(tmp_path, monkeypatch, text, 6)
+    assert [words in each.what for each in found.not_restored] == [True] * bool(words)
+    if words == "generator":
+        (omission,) = found.not_restored
+        assert "is read again" not in omission.what
+        assert f"{source}.set_{state}(held[" in omission.remedy

@@ -14,7 +14,7 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.cut_lines import Change, RunLines, cut, last, object_of
 from tracer.divergence.lines import OWN, LineKind, ReadOtherwise, read_otherwise
-from tracer.divergence.model import Divergence, NotRestored, Recording, Resumed, Root
+from tracer.divergence.model import Divergence, Loading, NotRestored, Recording, Resumed, Root
 from tracer.divergence.repeated import Run
 from tracer.divergence.resuming import (
     OF_OPTIMIZERS,
@@ -42,6 +42,8 @@ _STATES_OF = {
     "random.Random": ("NAME.getstate()", "NAME.setstate(VALUE)"),
     "torch": ("NAME.get_state()", "NAME.set_state(VALUE)"),
 }
+#: How the state of torch's generator on the host is saved, and given back.
+_OF_CPU = "torch.get_rng_state()", "torch.set_rng_state(VALUE)"
 #: Kinds of states that an object of torch's holds.
 _OF_MODELS = frozenset({ValueKind.PARAMETER, ValueKind.BUFFER})
 _HELD = _OF_MODELS | {
@@ -123,7 +125,9 @@ def hold_against(
     begin = stopped_after if step is None else step
     divergence = compare_recordings(whole, resumed, align_step=(begin, first_step_of(values[1])))
     if not made[1]:
-        begins = Resumed(first_step=begin, second_step=0, by_itself=False)
+        lacks = () if divergence.resumed is None else divergence.resumed.not_restored
+        scalers = tuple(lack for lack in lacks if lack.kind is ValueKind.SCALER)  # recorded before each call of `step`
+        begins = Resumed(first_step=begin, second_step=0, by_itself=False, not_restored=scalers)
         paired = replace(divergence, roots=(), resumed=begins)
         compared = _Compared(paired, whole, resumed, begin, lines, _common_call(*values, begin, lines[0]))
         return replace(found, departs=begin, not_restored=tuple(compared.without_steps(ended)))
@@ -207,7 +211,9 @@ class _Compared:
         self._seeded: set[str] = set()
         """The lines of loaders whose workers got other seeds."""
         self._memo: dict[tuple[int, bool], list[ReadOtherwise]] = {}
-        given = [owner for at, _ in self._makers(_is_optimizer) for owner in self._named_at(at, "parameters")]
+        self._given = given = [
+            owner for at, _ in self._makers(_is_optimizer) for owner in self._named_at(at, "parameters")
+        ]
         self._model = next(iter(given), "model")
         """What the first line that makes an optimizer calls the model whose parameters that is given."""
         self._models = {part for owner in (self._model, *given) for part in owner.split(".")} - {"self"}
@@ -240,10 +246,10 @@ class _Compared:
                 if kind in agreeing - lost and (is_own or not ahead):
                     told[_of_optimizer(words, self._optimizer_words(ahead) if is_own else "")] = None
         yield from told
-        begun = states_at(self._values[0], first_step_of(self._values[0]))
+        begun = self._generators_at_update(self._values[0], first_step_of(self._values[0]))  # the model is made
         drawn, there = (self._generators_at_update(values, step) for values, step in self._sides)
         for name, digest in drawn.items():
-            if there.get(name) == digest != begun.get((ValueKind.GENERATOR, name), (digest,))[0]:
+            if there.get(name) == digest != begun.get(name, digest):
                 default = f"torch's default generator{f' of {name}' * (name != 'cpu')}"
                 yield _OF_HOST.get(name, (default,))[0]
         kept = (name for name, (mine, other) in self._held.items() if mine == other and not self._is_librarys(name))
@@ -301,6 +307,11 @@ class _Compared:
 
     def without_steps(self, ended: str) -> Iterator[Omission]:
         """Yield what a run that makes no step goes on without: states that it holds otherwise, or where it ends."""
+        for lack in () if ended else self._lacks:
+            omission = self._of_state(lack)
+            yield replace(omission, what=f"{omission.what}, and it skips each step of the resumed run")
+        if self._lacks and not ended:
+            return
         states = [each for each in self._all if each.root.kind is LineKind.STATE and each.is_used and self._tells(each)]
         for omission in () if ended else map(self._of_lines, states):
             yield replace(omission, what=f"{omission.what}, and the resumed run makes no step")
@@ -422,7 +433,7 @@ class _Compared:
             functions = (change.frame.code.function for change in self._whole.changes() if change.location == location)
             function = "" if name.startswith("self.") else next(functions, "")
             both = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)"
-            remedy = f"Save it: {self._pasted(*both, last(name), location, function=function)}"
+            remedy = self._pasted(*both, last(name), location, function=function)
         if kind in OF_OPTIMIZERS and len(self._updates) > 1:
             called = f"`{name}`" if kind is ValueKind.PARAMETER else self._optimizer_words(lack.ahead)
             if "`" not in called:
@@ -430,23 +441,29 @@ class _Compared:
         what = what_of(lack, called)
         if loading is not None and kind is ValueKind.DATA_POSITION:
             location = loading.loader.partition(" at ")[2] or location
-            what = self._read_again(root, loading.loader) or what
+            positions, again = self._batches_read(root, loading.loader)
+            own = self._own_generators(location, is_lost=True)
+            if loading.order_from and positions[0] == positions[1] and (own or loading.order_from == "cpu"):
+                return self._of_order(loading, location, own)
+            what = again or what
         is_cast = kind is ValueKind.OPTIMIZER_STATE and bool(lack.first and lack.second)  # dtypes have words
         if is_cast:
             remedy = _CAST.replace("NAME", name or "optimizer")
         elif loads is not None and self._order(location) > self._order(loads.location):
             what += f": this line sets it after {loads.location} has loaded it"
             remedy = f"Leave this line out where a checkpoint is loaded, or let it stand before {loads.location}."
+        elif loads is not None and kind in _OF_MODELS and self._changes_nothing(loads, name):
+            what += f", and the load at {loads.location} changes nothing there: its keys do not match, or hold the same"
+            remedy = (
+                f"Save `{name}.state_dict()` under the names that `{name}` has there: `strict=True` tells which miss."
+            )
         elif loads is not None and loads.location == location and not lack.has_none:
             what += ", though this line loads it: what was saved is not what the whole run had"
             at = f" ({self._written})" if self._written else ""
             remedy = f"Save `{name}.state_dict()` as it is, not cast, rounded or a part of it{at}, and at this step."
         if kind is ValueKind.GENERATOR:
             what += ", and seeds the loader's workers" if location in self._seeded else ""
-            changed = [(each.location, *item) for each in self._whole.changes() for item in each.changed.items()]
-            states = {digest for at, _, digest in changed if at == location and digest.startswith(OWN)}
-            own = sorted((name.removeprefix(GLOBAL) for _, name, digest in changed if digest in states), key=len)
-            remedy = self._of_generator(lack, (*own, "generator")[0])
+            remedy = self._of_generator(lack, (*self._own_generators(location), "generator")[0])
         if location in self._persistent:
             what += f"; the loader's persistent workers ({self._persistent[location]}) begin anew too"
             remedy += " Seed what workers draw from by the epoch, or by the sample's index."
@@ -462,7 +479,10 @@ class _Compared:
             return "", self._model
         maker = self._optimizer_at(lack.ahead)
         if lack.kind is ValueKind.PARAMETER:
-            return "", next(iter(self._named_at(maker[0], "parameters")), self._model)
+            named = self._named_at(maker[0], "parameters") or [  # a line that updates several
+                owner for owner in self._given if len({*self._held.get(owner, ())}) > 1
+            ]
+            return "", (*named, self._model)[0]
         return maker
 
     def _gives_no_model(self, lack: NotRestored) -> bool:
@@ -531,6 +551,11 @@ class _Compared:
         loads = (each for each, owner, _, method in asked if method == "load_state_dict" and last(owner) == last(name))
         return next(loads, None)
 
+    def _changes_nothing(self, load: Change, name: str) -> bool:
+        """Return whether a model is as it was before a line that loads it: its digest, which its function held."""
+        held = [path for path, digest in self._resumed.state_at_cut(load.frame).items() if digest[:1] == "m"]
+        return last(name) in map(last, held) and last(name) not in map(last, load.changed)
+
     def _order(self, location: str) -> int:
         """The place of a line's last execution in the resumed run; -1 if it is not executed."""
         return next((each.at for each in reversed(self._resumed.changes()) if each.location == location), -1)
@@ -544,14 +569,25 @@ class _Compared:
         holds = {
             path.partition(".")[0] for text in self._resumed.statements.values() for path in text.reads if "." in path
         }
-        name = next((path for path in self._text(read).stores if path in holds), "checkpoint")
+        name = next((path for path in self._text(read).stores if path in holds), "")
+        where = "" if name else f", where `checkpoint` is what {self._loaded or 'the resumed run'} loads"
         is_later = bool(read and made and self._order(made) > self._order(read))
         after = made if drawn or is_later else read
         written = self._in_scope(self._whole, self._written, function)
         behind = f" (after {after}{', where it resumes' * is_later})" if after else " before the first step"
-        restore = restore.replace("VALUE", f'{name}["{key}"]')
-        saved = f"in what is saved{f' ({written})' if written else ''}"
-        return f'`"{key}": {value}` {saved}, and give it back{behind}: `{restore}`.'
+        restore = restore.replace("VALUE", f'{name or "checkpoint"}["{key}"]')
+        saved = f" ({written})" if written else "" if read else _BY_A_CALLBACK
+        if keeps := next(iter(self._named_at(self._written, "save_state")), ""):  # accelerate
+            register = f"{keeps}.register_for_checkpointing"
+            before = f" (before {self._loaded})" if self._loaded else ""
+            if value.endswith(".state_dict()"):
+                return f"Save it: `{register}({value.removesuffix('.state_dict()')})`{before}."
+            saved, behind = (
+                f", the `state_dict()` of an object that `{register}` is given{before}",
+                " by its `load_state_dict(checkpoint)`",
+            )
+            where = ""
+        return f'Save `"{key}": {value}` in what is saved{saved}, and give it back{behind}: `{restore}`{where}.'
 
     def _in_scope(self, run: RunLines, location: str, function: str) -> str:
         """``location``, or the line of ``function`` that led there, if its names are no others' there."""
@@ -563,7 +599,7 @@ class _Compared:
     def _of_generator(self, lack: NotRestored, own: str) -> str:
         name, root = lack.name, lack.root
         if name == "cpu":
-            save, give, key = "torch.get_rng_state()", "torch.set_rng_state(VALUE)", "torch_rng"
+            save, give, key = *_OF_CPU, "torch_rng"
         elif re.fullmatch(r"\w+:\d+", name):
             device = f"torch.{name.partition(':')[0]}"
             save, give, key = f"{device}.get_rng_state_all()", f"{device}.set_rng_state_all(VALUE)", "device_rng"
@@ -571,22 +607,46 @@ class _Compared:
             save, give, key = f"{own}.get_state()", f"{own}.set_state(VALUE)", own
         earlier = None if root is None else root.earlier
         after = "" if earlier is None else earlier.called_from or earlier.location
-        return f"Save {self._pasted(save, give, key, after, drawn=bool(after))}"
+        return self._pasted(save, give, key, after, drawn=bool(after))
 
-    def _read_again(self, root: Root | None, loader: str) -> str:
-        """``batch 3 of epoch 1 is read again``, where the resumed run reads indices that the whole run had before."""
+    def _own_generators(self, location: str, *, is_lost: bool = False) -> list[str]:
+        """What the program calls the generators that a line changes; ``is_lost``: those that began otherwise alone."""
+        changed = [(each.location, *item) for each in self._whole.changes() for item in each.changed.items()]
+        states = {digest for at, _, digest in changed if at == location and digest.startswith(OWN)}
+        lost = {name for name, (ours, theirs) in self._held.items() if ours != theirs}
+        named = {name for _, name, digest in changed if digest in states and (name in lost or not is_lost)}
+        return sorted((name.removeprefix(GLOBAL) for name in named), key=len)
+
+    def _of_order(self, loading: Loading, location: str, own: Sequence[str]) -> Omission:
+        """A generator that a loader draws its order from, of which the epoch's first state is needed."""
+        called = f"the generator `{own[0]}`" if own else "torch's default generator"
+        save, give = (f"{own[0]}.get_state()", f"{own[0]}.set_state(VALUE)") if own else _OF_CPU
+        pasted = self._pasted("epoch_rng", give, "epoch_rng")
+        more = "" if own else " Behind the batches that are skipped, give back the state that it has there."
+        return Omission(
+            what=f"{called} was in another state as {loading.loader} drew the order of the epoch",
+            location=location,
+            remedy=f"Take its state as each epoch begins, before {location}: `epoch_rng = {save}`. {pasted}{more}",
+        )
+
+    def _batches_read(self, root: Root | None, loader: str) -> tuple[tuple[int, int], str]:
+        """The batches of the epoch that both runs read, and ``batch 3 of epoch 1 is read again``, where the resumed run
+        reads indices that the whole run had before."""
         if root is None or root.other_call is None:
-            return ""
+            return (-1, -2), ""
         both = []
         for values, call in zip(self._values, (root.call, root.other_call), strict=True):
             rows = values.moments_of(ValueKind.INDICES, loader)
             rows = rows[values.moments.call[rows] <= call]
             both.append((values.moments.digest[rows].tolist(), values.moments.position[rows].tolist()))
-        (ours, positions), (theirs, _) = both
-        if not ours or not theirs or theirs[-1] not in ours[:-1]:
-            return ""
+        (ours, positions), (theirs, there) = both
+        if not ours or not theirs:
+            return (-1, -2), ""
+        read = positions[-1], there[-1]
+        if theirs[-1] not in ours[:-1]:
+            return read, ""
         at = len(ours) - 2 - ours[-2::-1].index(theirs[-1])
-        return f"batch {positions[at]} of epoch {positions[: at + 1].count(0) - 1} is read again ({loader})"
+        return read, f"batch {positions[at]} of epoch {positions[: at + 1].count(0) - 1} is read again ({loader})"
 
     def _named_at(self, location: str, method: str = "") -> list[str]:
         """What a line asks for something, by name: ``average`` of ``average.update_parameters(model)``."""
@@ -620,8 +680,8 @@ class _Compared:
             yield Omission(
                 what=f"no gradient is made for {frozen[0]}{many}: `requires_grad` is False where it resumes{where}",
                 location=at or _line(backward),
-                remedy="Set `requires_grad` as the whole run has it there: by what was reached, `epoch >= 1`, and not"
-                " only at the moment when it changes.",
+                remedy="Set `requires_grad` as the whole run has it there: by how far the run has come, and not only"
+                " at the moment when it changes.",
             )
         if passes[0] > passes[1] > 0:
             saved = f" ({self._written})" if self._written else ""
@@ -659,6 +719,12 @@ class _Compared:
             found = [each for each in unseen if each.root.kind is LineKind.STATE and self._tells(each)]
         plain = (each for each in self._all if each.root.kind is LineKind.STATE and is_plain(each.first))
         states = [each for each in plain if self._tells(each)]
+        if not found and root is not None and root.cause is RootCause.ARGUMENT:  # it is given the number itself
+            found = [
+                each
+                for each in states
+                if all(map(str.endswith, (root.first, root.second), (f"={each.first}", f"={each.second}")))
+            ]
         for path in self._text(_line(root)).reads if root is not None and root.reaches_training else ():
             owner, _, attribute = path.rpartition(".")
             inside = [each for each in states if owner and last(each.root.name) == attribute]  # whoever holds it
@@ -716,9 +782,7 @@ class _Compared:
             words, give, save = _OF_HOST[name.removeprefix(GENERATOR)]
             line = next(iter(each.path), each.root.location)
             key = f"{name.removeprefix(GENERATOR)}_rng"
-            return Omission(
-                what=f"{words} was not restored", location=line, remedy=f"Save {self._pasted(save, give, key)}"
-            )
+            return Omission(what=f"{words} was not restored", location=line, remedy=self._pasted(save, give, key))
         if name.endswith(ARGUMENTS):
             return Omission(
                 what=f"`{name}` begins anew, and goes on in the whole run",
@@ -758,7 +822,7 @@ class _Compared:
             save, give = save.replace("NAME", name), give.replace("NAME", name)
         location = at or changed or next(iter(each.path), each.root.location)
         pasted = self._pasted(save, give, key, at, function="" if name.startswith("self.") else each.function)
-        return Omission(what=what, location=location, remedy=f"Save {pasted}")
+        return Omission(what=what, location=location, remedy=pasted)
 
     def _counters(self) -> Iterator[Omission]:
         """Yield numbers that the program's lines count by: a count that nothing sets back counts as not restored."""
@@ -878,6 +942,8 @@ _CAST = (
     "`load_state_dict` casts states to the dtype of their parameters: give back the saved ones after it:"
     ' `for state, saved in zip(NAME.state.values(), checkpoint["NAME"]["state"].values()): state.update(saved)`.'
 )
+#: Where neither line is seen that writes or reads a checkpoint.
+_BY_A_CALLBACK = " (a callback of Transformers has `ExportableState.state()` for that, one of Lightning `state_dict()`)"
 #: What to do where no object is named.
 _REMEDIES: Mapping[object, str] = {
     ValueKind.OUTSIDE: "Save what this line keeps in the checkpoint, and give it back before the first step.",

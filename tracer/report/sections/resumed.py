@@ -33,7 +33,10 @@ def resumed_blocks(found: ResumedRun, reader: Reader) -> Iterable[said.Block]:
     """The answer, how far it goes, and each thing that was not restored with its remedy."""
     yield said.Paragraph(resumed_headline(found), said.Tone.STRONG)
     yield from (said.Paragraph(sentence) for sentence in _sentences(found))
-    for title, omissions in (("Not restored", found.not_restored), ("Differs too, and reaches nothing", found.beside)):
+    for title, omissions in (
+        ("Not restored", found.not_restored),
+        ("Differs too, and is not seen to reach training", found.beside),
+    ):
         shown, left_out = first(omissions, reader.rows)
         if shown:
             yield said.Heading(title)
