@@ -1475,6 +1475,9 @@ def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(
         ("concurrent.futures._base.Future.running", "done-by-then"),
         ("logging.Logger.info", "log-record"),
         ("logging.getLogger", None),
+        ("pyarrow.dataset.dataset", "listing"),
+        ("pyarrow.parquet.core.ParquetDataset", "listing"),
+        ("pyarrow.dataset.field", None),
     ],
 )
 def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:

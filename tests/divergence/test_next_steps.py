@@ -72,6 +72,23 @@ def test_a_hold_that_explains_comes_first_and_is_for_all_roots() -> None:
     assert [step.roots for step in rest] == [(1,), (2,)]
 
 
+@pytest.mark.parametrize(
+    ("row", "wheres"), [("file-exists", ["train.py:8"]), ("clock", ["train.py:8", "train.py:41", "train.py:60"])]
+)
+def test_what_a_held_circumstance_and_its_line_explain_is_one_step(row: str, wheres: list[str]) -> None:
+    """A line of a kind that the circumstance does not reach is another matter."""
+    held = Held(circumstances=("folder",), agrees=True, runs=2, is_cause=True, clause="it is", remedy="clear it")
+    roots = divergence(root(41, RootCause.STRUCTURE), root(60, RootCause.ARGUMENT))
+    steps = next_steps(repeated(roots, sources=(line(8, row),), held=(held,)))
+    assert [*dict.fromkeys(step.where for step in steps)] == wheres
+
+
+def test_a_line_is_changed_for_the_roots_that_train() -> None:
+    roots = divergence(root(41, RootCause.DRAW), replace_fields(root(60, RootCause.ARGUMENT), reaches_training=True))
+    (step,) = next_steps(repeated(roots, sources=(line(8),), held_lines=(proven(8),)))
+    assert step.roots == (2,)
+
+
 def test_a_change_of_the_plan_is_the_step_of_the_root_that_its_finding_stands_at() -> None:
     judged = judgement(finding("cuda-index-put", op="aten.index_put_.default", location="train.py:41"))
     (change,) = next_steps(repeated(divergence(root())), make_plan(judged), judged.findings)

@@ -349,11 +349,13 @@ def next_steps(
     # A change whose settings were made did not help.
     unmade = [change for change in plan if not (change.sets and change.sets.items() <= repeated.sets.items())]
     named = next((source for source in repeated.sources if source.reaches), None)
+    row, cause = source_by_id(named.source) if named is not None else None, repeated.cause
+    is_held = row is not None and cause is not None and not {*cause.circumstances}.isdisjoint(row.circumstances)
     in_vain = any(held.runs and not held.agrees and not held.problem for held in repeated.held_lines)
     is_draw = named is not None and named.kind is LineKind.DRAW and not in_vain  # which is what feeds the step
     for number, root in enumerate(repeated.numbered, 1):
         closing = (change for change in unmade if any(_speaks_of(findings[at], root) for at in change.findings))
-        if repeated.proven_lines and root.cause.is_from_lines:
+        if (repeated.proven_lines or is_held) and root.cause.is_from_lines:
             continue  # it follows from the line
         if (change := next(closing, None)) is not None:
             spoken.setdefault(change.number, []).append(number)
@@ -362,11 +364,10 @@ def next_steps(
     told = [replace(change, roots=tuple(spoken.get(change.number, ()))) for change in plan]
     # What hangs on another change keeps its place behind it.
     leading = [change for change in told if change.roots and not change.needs]
-    held_alone = repeated.cause.circumstances if repeated.cause is not None else ()
-    is_told = held_alone == ("settings",) and any(change.sets for change in leading)
+    is_told = cause is not None and cause.circumstances == ("settings",) and any(change.sets for change in leading)
     ordered = [
         *_lines(repeated, is_spoken=any(1 in change.roots for change in leading)),
-        *(() if is_told else _held(repeated)),
+        *(() if is_told or is_held else _held(repeated)),
         *leading,
         *(
             PlannedChange(number=0, title=title, remedy=remedy, where=where, roots=tuple(numbers))
@@ -409,6 +410,8 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
     ``is_spoken``: a change of the plan is for the first root, and seeds the generator that such a line draws from.
     """
     told: list[str] = []
+    roots = enumerate(repeated.numbered, 1)
+    lasting = [number for number, root in roots if root.reaches_training] or range(1, len(repeated.numbered) + 1)
     for source in (source for source in repeated.sources if source.reaches):
         row = source_by_id(source.source)
         if told and (row is None or row.id in told or source.location not in repeated.proven_lines):
@@ -422,7 +425,7 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
             title=f"Change the line {what}",
             remedy=remedy_of(source),
             where=f"{source.location} (called from {source.called_from})" if source.called_from else source.location,
-            roots=tuple(range(1, len(repeated.numbered) + 1)),
+            roots=tuple(lasting),
         )
 
 

@@ -18,7 +18,7 @@ from tracer.names import ValueKind, Verdict
 from tracer.report import Report
 from tracer.report.blocks import Rows
 from tracer.report.render.terminal import READER, drawn, printed
-from tracer.report.sections.root_lines import root_line_blocks
+from tracer.report.sections.root_lines import line_sentence, root_line_blocks
 from tracer.report.sections.runs import held_sentence, repeated_blocks, repeated_headline
 from tracer.runner.repeated.declared import Circumstance
 from tracer.trace.lines import LineMark
@@ -124,6 +124,14 @@ def test_the_text_has_each_hold_the_remedy_and_what_was_not_held() -> None:
     assert "- all: runs 2; showed = agrees - clock: runs 3; showed = agrees" in text
     nothing = printed(drawn(repeated_blocks(of(not_held="several ranks"), READER)), color=False)
     assert "Nothing was held: several ranks." in nothing
+
+
+@pytest.mark.parametrize(("way", "op"), [(("train.py:9", "train.py:60"), "aten.mul.Tensor"), ((), "aten.index_put_")])
+def test_a_line_reaches_the_call_at_the_end_of_its_way(way: tuple[str, ...], op: str) -> None:
+    roots = root(41, RootCause.INPUT_DATA), root(60, RootCause.INPUT_DATA, op="aten.mul.Tensor", location="train.py:60")
+    source = LineSource(location="data.py:3", source="clock", path=way, reaches=True)
+    said = line_sentence(msgspec.structs.replace(repeated(divergence(*roots)), sources=(source,)))
+    assert f"it reaches {op} at" in said
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.support.slow import slow_unless
 from tests.support.traced import traced
 from tracer.divergence.causes import RootCause
 from tracer.divergence.lines import ComparedLines, LineKind, LineSource
-from tracer.divergence.model import CallPlace, Divergence, Family, Loss, Root
+from tracer.divergence.model import CallPlace, Divergence, Family, Loss, Root, Seed
 from tracer.divergence.repeated import HeldLine, Repeated
 from tracer.names import Phase
 from tracer.recording.lines.variable_digests import digest_text
@@ -25,6 +25,7 @@ from tracer.recording.options import LineOptions
 from tracer.report.compared import repeated_json
 from tracer.report.sections.root_lines import proof_of, what_it_does
 from tracer.report.sections.runs import repeated_headline
+from tracer.runner.repeated import root_lines
 from tracer.runner.repeated.repeating import Asked, repeat_script
 from tracer.runner.repeated.root_lines import (
     MOST_RUNS,
@@ -32,6 +33,7 @@ from tracer.runner.repeated.root_lines import (
     _by_proof,
     _ends_early,
     _Holding,
+    certain,
     compared_traces,
     find_lines,
     with_allocations,
@@ -687,3 +689,64 @@ def test_what_a_run_leaves_as_it_ends_is_named_by_the_line_that_reads_it(
     whole = {"run-1", "run-2"} if seconds > 1 else {"run-1", "run-lines-3", "run-lines-4"}
     assert whole <= followed
     assert len(list((tmp_path / "runs").glob("run-*.values"))) <= MOST_RUNS
+
+
+def _root(call: int, step: int = 0, **fields: Any) -> Root:
+    return Root(cause=RootCause.INPUT_DATA, step=step, call=call, op="aten.add.Tensor", phase=Phase.FORWARD, **fields)
+
+
+#: What a draw fills is loaded over; what is read of a number goes on.
+OVERWRITTEN = """\
+CALLS = []
+weights = {first}
+CALLS.append(weights is None)
+weights = 5
+CALLS.append(weights is None)
+batch = {second}
+CALLS.append(batch is None)
+"""
+
+
+@pytest.mark.parametrize("lasts", [(False, True), (True, False), (False, False), (True, True)])
+def test_a_difference_that_is_gone_before_training_is_named_after_one_that_lasts(
+    tmp_path: Path, lasts: tuple[bool, bool]
+) -> None:
+    for name, number in (("one", 300), ("two", 400)):
+        traced(tmp_path, OVERWRITTEN.format(first=number, second=number + 1), name=name)
+    roots = tuple(_root(call, reaches_training=last) for call, last in zip((0, 2), lasts, strict=True))
+    found = Divergence(agrees=False, calls_compared=3, calls=(3, 3), roots=roots)
+    compared = compared_traces(tmp_path / "one.json", tmp_path / "two.json", found)
+    first = "program.py:6" if lasts == (False, True) else "program.py:2"
+    assert compared.sources[0].location == first
+    assert compared.first == {first}, "the first to be held alone"
+
+
+def test_a_draw_that_trains_is_certain_before_one_that_is_loaded_over() -> None:
+    seed = Seed(is_machines=True)
+    made = replace(_root(0, location="model.py:3"), cause=RootCause.DRAW, name="cpu", seed=seed)
+    dropped = replace(made, call=9, location="model.py:7", reaches_training=True)
+    assert [source.location for source in certain((made, dropped))] == ["model.py:7", "model.py:3"]
+
+
+@pytest.mark.parametrize("lasts", [True, False])
+def test_runs_are_followed_to_the_step_in_which_a_difference_lasts(tmp_path: Path, lasts: bool) -> None:
+    roots = (_root(0), _root(5, step=4, reaches_training=lasts))
+    divergence = Divergence(agrees=False, calls_compared=1, calls=(2, 1), roots=roots)
+    laboratory = _Laboratory(tmp_path, {"b.py:8": ["agrees"]})
+    find_lines(laboratory, divergence, lambda: tmp_path, ComparedLines(sources=(OTHER,)))
+    assert {*laboratory.until} == {4 if lasts else 0}
+
+
+@pytest.mark.parametrize(("line", "named"), [("", "library.py:9"), ("unwritten-memory", "library.py:5")])
+def test_memory_that_a_library_fills_is_not_why_its_call_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, named: str
+) -> None:
+    inside = tuple(
+        LineSource(location=at, called_from="train.py:4", source=row, reaches=True)
+        for at, row in (("library.py:5", "unwritten-memory"), ("library.py:9", "clock"))
+    )
+    monkeypatch.setattr(root_lines, "_followed", lambda *_: (ComparedLines(sources=inside), None))
+    called = LineSource(location="train.py:4", source=line, may_call=("pytest.main",), reaches=True)
+    drilled = root_lines._drilled(_Laboratory(tmp_path, {}), called, 0)
+    assert drilled is not None
+    assert (drilled.location, drilled.path[0]) == (named, "train.py:4")

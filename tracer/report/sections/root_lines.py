@@ -22,7 +22,11 @@ _GENERATORS = {"python": "Python's `random`", "numpy": "NumPy's global generator
 
 def line_sentence(repeated: Repeated) -> str:
     """The first line at which the runs begin to differ, and its proof, without a full stop; empty if none is known."""
-    named = line_clause(repeated.sources, repeated.first, repeated.second, repeated.texts)
+    source = next((source for source in repeated.sources if source.reaches), None)
+    places = () if source is None else (source.path[-1:] or (source.location, source.called_from))
+    shown = (*repeated.numbered, *(held.first for held in repeated.held if held.first is not None))
+    reached = next((root for root in shown if (root.called_from or root.location) in places), repeated.first)
+    named = line_clause(repeated.sources, reached, repeated.second, repeated.texts)
     return ". ".join(filter(None, (named, proof_of(repeated)))) if named else ""
 
 

@@ -87,7 +87,7 @@ class FoundLines(NamedTuple):
 def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
     """Roots that no further run need prove: draws from a generator that nobody seeded; empty if there is another."""
     found: dict[str, LineSource] = {}
-    for root in roots:
+    for root in lasting_first(roots):
         is_unseeded = root.seed is not None and root.seed.is_machines and not root.seed.location
         is_torchs = root.name.startswith(("cpu", "cuda")) and not root.process
         if root.cause is not RootCause.DRAW or not is_unseeded or not is_torchs:
@@ -98,6 +98,11 @@ def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
     return tuple(found.values())
 
 
+def lasting_first(roots: Sequence[Root]) -> list[Root]:
+    """Those first whose difference reaches training: that of weights which are then loaded is gone before it."""
+    return sorted(roots, key=lambda root: not root.reaches_training)
+
+
 def known_source(sources: Sequence[LineSource]) -> Source | None:
     """The row of the first line that reaches a call: no circumstance but its own explains a line of a known kind."""
     return next((source_by_id(source.source) for source in sources if source.reaches), None)
@@ -105,7 +110,7 @@ def known_source(sources: Sequence[LineSource]) -> Source | None:
 
 def needs_lines(divergence: Divergence) -> bool:
     """Return whether lines can tell more of a divergence than its roots do."""
-    roots = divergence.roots
+    roots = lasting_first(divergence.roots)
     return not certain(roots) and (not roots or roots[0].cause.is_from_lines)
 
 
@@ -139,7 +144,8 @@ def find_lines(
     """
     if not needs_lines(divergence):
         return FoundLines(certain(divergence.roots))
-    last = divergence.roots[0].step if divergence.roots else None
+    lasting = lasting_first(divergence.roots)
+    last = lasting[0].step if lasting else None
     if any(loss.step == last and None in (loss.first, loss.second) for loss in divergence.losses):
         last = None  # one run has no such step: what decides is how many there are
     if known is not None:
@@ -154,9 +160,9 @@ def find_lines(
         if isinstance(found, str):
             return FoundLines(note=found)
         compared, again = found
-        last = again.roots[0].step if again.roots else None
+        last = lasting_first(again.roots)[0].step if again.roots else None
     reaching = [source for source in compared.sources if source.reaches]
-    keys = {root.key for root in divergence.roots}
+    keys = {root.key for root in lasting if root.reaches_training or not lasting[0].reaches_training}
     held = _Holding(laboratory, reaching, compared.first, folder(), last, keys).held()
     sources = _by_proof(compared.sources, held)
     drilled = _drilled(laboratory, sources[0], last) if reaching else None
@@ -251,6 +257,8 @@ def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> Line
     if any(each.location == source.location for each in found[0].sources):
         return None  # what the library is given differs already
     inside = [each for each in found[0].sources if each.called_from == source.location]
+    if source.source != _UNWRITTEN:  # what a library takes, it fills
+        inside = [each for each in inside if each.source != _UNWRITTEN]
     named = next((each for each in inside if each.reaches), None) or next(iter(inside), None)
     return named and replace(named, reaches=True, path=(source.location, *source.path))
 
@@ -267,13 +275,14 @@ def _is_librarys(call: str) -> bool:
 
 def compared_traces(first: Path, second: Path, divergence: Divergence) -> ComparedLines:
     """The roots among the lines beside two traces, of the process that diverges first. Raises ``TraceError``."""
-    process = divergence.roots[0].process if divergence.roots else ""
+    lasting = lasting_first(divergence.roots)
+    process = lasting[0].process if lasting else ""
     role = process.removeprefix("child ")
     ours, theirs = (read_run(child_path(trace, role) if role else trace) for trace in (first, second))
     roots = [
         root
-        for root in divergence.roots
-        if root.process == process and root.cause.is_from_lines and root.step <= divergence.roots[0].step
+        for root in lasting
+        if root.process == process and root.cause.is_from_lines and root.step <= lasting[0].step
     ]
     is_of_second = bool(roots) and roots[0].only_second
     calls = [root.call for root in roots if root.only_second == is_of_second]
