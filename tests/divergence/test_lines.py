@@ -67,6 +67,16 @@ ROOTS = {
         [(5, LineKind.LINE)],
     ),
     "a seed alike": ("import random\nx = random.random()\nrandom.seed(0)\ny = random.random()\n", [(3, LineKind.DRAW)]),
+    "an attribute of a module beside one that differs": (
+        "import os, torch\nclass M(torch.nn.Module):\n    def __init__(self, base):\n        super().__init__()\n"
+        "        self.base = base\n        self.scale = 2 / 3\n"
+        "m = M(torch.nn.Parameter(torch.full((2,), float(int.from_bytes(os.urandom(3), 'big')))))\n",
+        [(8, LineKind.LINE)],
+    ),
+    "seeds of generators": (
+        "import numpy\nseeds = numpy.random.SeedSequence().spawn(2)\nr = numpy.random.default_rng(seeds[0])\n",
+        [(3, LineKind.LINE)],
+    ),
     "a generator of one's own": ("import random\nr = random.Random()\nx = r.random()\n", [(3, LineKind.LINE)]),
     "in a function": (
         "import os\ndef inner():\n    return os.urandom(3)\ndef outer():\n    t = inner()\n    return t\nx = outer()\n",

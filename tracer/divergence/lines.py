@@ -660,6 +660,8 @@ class _Comparison:
             static = {name: origins for name in unequal if (origins := self._static(frame, name))}
             rest = [name for name in unequal if name not in static]
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
+            if not found and all(any(path.startswith(f"{name}.") for path in text.stores) for name in rest):
+                found = _NOTHING.union(*(frame.differing.get(name, _NOTHING) for name in rest))  # as it did before
             if not found and rest:
                 if not _hashes(_source_of(text)):
                     found = _NOTHING.union(*(self._known(frame, name) for name in rest))

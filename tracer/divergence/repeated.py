@@ -412,9 +412,13 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
     told: list[str] = []
     roots = enumerate(repeated.numbered, 1)
     lasting = [number for number, root in roots if root.reaches_training] or range(1, len(repeated.numbered) + 1)
-    for source in (source for source in repeated.sources if source.reaches):
+    reaching, proven = [source for source in repeated.sources if source.reaches], repeated.proven_lines
+    behind = {at for source in reaching if source.location in proven for at in source.comes_of}
+    has_kind = any(source.location in behind and source_by_id(source.source) for source in reaching)
+    for source in (source for source in reaching if not (source.comes_of and has_kind)):
         row = source_by_id(source.source)
-        if told and (row is None or row.id in told or source.location not in repeated.proven_lines):
+        is_shown = source.location in proven or source.location in behind
+        if told and (row is None or row.id in told or not is_shown):
             continue
         told.append("" if row is None else row.id)
         if is_spoken and source.kind is LineKind.DRAW:

@@ -338,6 +338,8 @@ def _of_random(value: Any, kind: type) -> str:
         return f"g{digest_text(repr(value.bit_generator.state))}"
     if name == "numpy.random.mtrand.RandomState":
         return f"g{of_numpys(value)}"
+    if name == "numpy.random.bit_generator.SeedSequence":
+        return f"s{digest_text(repr((value.entropy, value.spawn_key, value.n_children_spawned)))}"
     return ""
 
 
