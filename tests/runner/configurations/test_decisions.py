@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import tracer
+from tests.support.slow import slow_unless
 from tracer.divergence.magnitudes import CompareVerdict, Comparison
 from tracer.names import Phase
 from tracer.report.sections.configurations import headline
@@ -153,7 +154,7 @@ def test_the_sentence_says_how_many_values_changed_their_sign() -> None:
 
 
 @pytest.mark.parametrize("deciding", ["relu", "experts", pytest.param("mask", marks=SLOW)])
-@pytest.mark.parametrize("layer", [2, 3, 5, pytest.param(0, marks=SLOW), pytest.param(6, marks=SLOW)])
+@pytest.mark.parametrize("layer", slow_unless({3}, [0, 2, 3, 5, 6]))
 def test_a_fault_before_or_after_such_a_decision_is_found(deciding: str, layer: int) -> None:
     comparison = compared(deciding, **{f"layer{layer}": 1.01})
     assert comparison.verdict is CompareVerdict.SIGNIFICANT
@@ -270,6 +271,7 @@ def test_a_fault_behind_batch_norm_is_found_in_another_memory_format(fault: str)
     assert comparison.first.phase is Phase.BACKWARD
 
 
+@SLOW
 def test_a_sign_behind_batch_norm_that_the_memory_format_changes_is_told() -> None:
     one, other = (residual(0, is_last=is_last, is_flipping=True) for is_last in (False, True))
     comparison = tracer.compare(one, other, yardstick_runs=2)

@@ -170,6 +170,7 @@ for epoch in range(2):
 """
 
 
+@pytest.mark.slow
 def test_a_loader_that_is_iterated_in_between_is_what_shuffles_otherwise(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     done = tracer_process("compare", "--b", "--peek", "--yardstick-runs", "1", "train.py", cwd=tmp_path)

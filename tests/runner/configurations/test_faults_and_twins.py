@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 import tracer
+from tests.support.slow import slow_unless
 from tracer.divergence.magnitudes import CompareVerdict, Comparison
 from tracer.names import PlaceKind
 
@@ -217,7 +218,14 @@ FAULTS: dict[str, tuple[Step, Step, PlaceKind, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("fault", [*FAULTS])
+#: Of each kind of place, and of what is easily missed, one in every run.
+COMMON_FAULTS = {
+    *("a factor of 1.01", "a layer in bfloat16", "epsilon of a norm", "dropout", "label smoothing", "betas of Adam"),
+    *("a parameter that is not optimized", "gradients over the world's size", "a part is clipped"),
+}
+
+
+@pytest.mark.parametrize("fault", slow_unless(COMMON_FAULTS, FAULTS))
 def test_a_fault_is_significant_at_its_place_and_line(fault: str) -> None:
     first, second, kind, module, words = FAULTS[fault]
     comparison = compared(first, second)
@@ -248,7 +256,13 @@ TWINS: dict[str, tuple[Step, Step]] = {
 }
 
 
-@pytest.mark.parametrize("twin", [*TWINS])
+COMMON_TWINS = {
+    *("accumulated", "a batch in another order", "recomputed", "Adam over lists", "a product and a sum"),
+    *("another kernel", "bfloat16"),
+}
+
+
+@pytest.mark.parametrize("twin", slow_unless(COMMON_TWINS, TWINS))
 def test_a_twin_is_equal_or_rounding(twin: str) -> None:
     comparison = compared(*TWINS[twin])
     assert comparison.verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING)
@@ -293,7 +307,7 @@ def convolved(
     return run
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, BFLOAT16])
+@pytest.mark.parametrize("dtype", slow_unless({BFLOAT16}, [torch.float32, BFLOAT16]))
 @pytest.mark.parametrize(
     ("fault", "module", "number"),
     [
