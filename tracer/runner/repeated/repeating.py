@@ -482,8 +482,8 @@ class _Series:
         for change in changes:
             variables |= change.variables(start)
         before_exec = next((change.before_exec for change in changes if change.before_exec is not None), None)
-        # What a run says that is given values of another is no news of the program's.
-        prints = Path(os.devnull) if order.lines is not None and order.lines.gives else None
+        # What a run says whose values are kept, or that is given those of another, is no news.
+        prints = Path(os.devnull) if order.lines is not None and order.lines.held else None
         began = time.monotonic()
         try:
             return launching.run(
