@@ -848,3 +848,87 @@ def test_an_order_s_generator_and_the_position_in_it_are_told_apart(
         (omission,) = found.not_restored
         assert "is read again" not in omission.what
         assert f"{source}.set_{state}(held[" in omission.remedy
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "step", "words"),
+    [("AdamW", 4, "changes nothing there"), ("SGD", 0, "nothing was restored")],
+    ids=["its optimizer is restored", "nothing is"],
+)
+def test_a_model_none_of_whose_keys_match_is_told_at_the_line_that_loads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str, step: int, words: str
+) -> None:
+    prefixed = 'state["net"] = {f"module.{name}": each for name, each in state["net"].items()}'
+    parts = {"setup": "", "restore": "", "before": "", "after": "", "saves": f"    {prefixed}"}
+    source = LOOP.format(**parts).replace('(held["net"])', '(held["net"], strict=False)')
+    found = resumed(tmp_path, monkeypatch, source.replace("AdamW", optimizer))
+    (omission,) = found.not_restored
+    assert (found.step, omission.location) == (step, "train.py:16")
+    assert words in omission.what
+    assert "`strict=True`" in omission.remedy
+
+
+@pytest.mark.parametrize("where", ["loss = loss / warm.heat", "scale = warm.heat * 2\nloss = loss / (scale / 2)"])
+def test_a_number_that_a_call_is_given_follows_from_the_value_that_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    before = f"loss = net(x).square().mean()\n{where}\nx = x / warmed.warm.heat"
+    _, found = loop(tmp_path, monkeypatch, setup=WARMS, before=before, after="warm.ended()")
+    assert [each.what.partition(",")[0] for each in found.not_restored] == ["`warm.heat` is 4.0"]
+    assert not found.beside
+
+
+KEPT_BY_A_LIBRARY = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+rates = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+{keeps}
+first = 0
+if RESUMES:
+    {reads}
+    first = 2
+for n in range(first, 4):
+    optimizer.zero_grad()
+    net(torch.full((2, 4), n + 1.0)).square().mean().backward()
+    optimizer.step()
+    rates.step()
+    {writes}
+"""
+KEEPER = """
+class Keeper:
+    def __init__(self, **parts):
+        self.parts = parts
+    def load_state(self, path):
+        held = torch.load(path)
+        for name, part in self.parts.items():
+            part.load_state_dict(held[name])
+        return held
+    def save_state(self, path):
+        torch.save({name: part.state_dict() for name, part in self.parts.items()}, path)
+    def register_for_checkpointing(self, part):
+        self.parts["more"] = part
+keeper = Keeper(net=net, optimizer=optimizer)
+"""
+
+
+def test_what_an_accelerator_saves_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeps = f'exec(compile({KEEPER!r}, "<a library>", "exec"))'  # of whose lines nothing is seen
+    source = KEPT_BY_A_LIBRARY.format(
+        keeps=keeps, reads='keeper.load_state("1.pt")', writes='keeper.save_state(f"{n}.pt")'
+    )
+    (omission,) = resumed(tmp_path, monkeypatch, source, 2).not_restored
+    assert "`rates` (StepLR) is 2 steps behind" in omission.what
+    assert "keeper.register_for_checkpointing(rates)" in omission.remedy
+
+
+def test_a_checkpoint_that_has_no_name_where_the_run_goes_on_is_told_by_the_line_that_loads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeps = KEEPER.replace("save_state", "save").replace("load_state(self", "load(self")
+    source = KEPT_BY_A_LIBRARY.format(keeps=keeps, reads='n = keeper.load("1.pt")', writes='keeper.save(f"{n}.pt")')
+    lines = source.splitlines()
+    (omission,) = resumed(tmp_path, monkeypatch, source, 2).not_restored
+    loaded = next(n for n, line in enumerate(lines, 1) if "torch.load" in line)
+    assert f"where `checkpoint` is what train.py:{loaded} loads" in omission.remedy

@@ -14,13 +14,14 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.cut_lines import Change, RunLines, cut, last, object_of
 from tracer.divergence.lines import OWN, LineKind, ReadOtherwise, read_otherwise
-from tracer.divergence.model import Divergence, Loading, NotRestored, Recording, Resumed, Root
+from tracer.divergence.model import Divergence, NotRestored, Recording, Resumed, Root
 from tracer.divergence.repeated import Run
 from tracer.divergence.resuming import (
     OF_OPTIMIZERS,
     digests_by_step,
     first_step_of,
     first_updates,
+    optimizers_from,
     resumed_from,
     states_at,
 )
@@ -42,8 +43,6 @@ _STATES_OF = {
     "random.Random": ("NAME.getstate()", "NAME.setstate(VALUE)"),
     "torch": ("NAME.get_state()", "NAME.set_state(VALUE)"),
 }
-#: How the state of torch's generator on the host is saved, and given back.
-_OF_CPU = "torch.get_rng_state()", "torch.set_rng_state(VALUE)"
 #: Kinds of states that an object of torch's holds.
 _OF_MODELS = frozenset({ValueKind.PARAMETER, ValueKind.BUFFER})
 _HELD = _OF_MODELS | {
@@ -113,11 +112,18 @@ def hold_against(
     run; ``ended``: what is known of the end of a run that makes no step."""
     values = whole.values, resumed.values
     step = resumed_from(*values, stopped_after)
+    step = step or optimizers_from(*values, stopped_after) or step
     made = steps_made(values[0]), steps_made(values[1])
     found = ResumedRun(name=whole.name, stopped_after=stopped_after, step=step, steps=(made[0] - (step or 0), made[1]))
     if step == 0 and stopped_after:
         remedy = 'Load the checkpoint before the first step: `model.load_state_dict(checkpoint["model"])`.'
-        nothing = Omission(what="nothing was restored: it begins as the whole run began", remedy=remedy)
+        loads = [each for each in lines[1].changes() if "load_state_dict" in map(last, each.text.reads)]
+        if location := next((each.location for each in loads), ""):
+            remedy = (
+                "This line loads a state, and what trains is none of it: `strict=True` tells which keys do not match."
+            )
+        what = "nothing was restored: it begins as the whole run began"
+        nothing = Omission(what=what, location=location, remedy=remedy)
         return replace(found, departs=0, not_restored=(nothing,))
     if step == made[0]:
         after = "it begins with what the whole run left: its checkpoint lies outside the folder"
@@ -307,15 +313,14 @@ class _Compared:
 
     def without_steps(self, ended: str) -> Iterator[Omission]:
         """Yield what a run that makes no step goes on without: states that it holds otherwise, or where it ends."""
-        for lack in () if ended else self._lacks:
-            omission = self._of_state(lack)
-            yield replace(omission, what=f"{omission.what}, and it skips each step of the resumed run")
-        if self._lacks and not ended:
-            return
         states = [each for each in self._all if each.root.kind is LineKind.STATE and each.is_used and self._tells(each)]
-        for omission in () if ended else map(self._of_lines, states):
-            yield replace(omission, what=f"{omission.what}, and the resumed run makes no step")
-        if states and not ended:
+        lost = [(self._of_state(lack), "it skips each step of the resumed run") for lack in self._lacks]
+        if (
+            lost := []
+            if ended
+            else lost or [(self._of_lines(each), "the resumed run makes no step") for each in states]
+        ):
+            yield from (replace(omission, what=f"{omission.what}, and {then}") for omission, then in lost)
             return
         made = [change.location for change in self._resumed.changes()]
         loops = []
@@ -441,10 +446,14 @@ class _Compared:
         what = what_of(lack, called)
         if loading is not None and kind is ValueKind.DATA_POSITION:
             location = loading.loader.partition(" at ")[2] or location
-            positions, again = self._batches_read(root, loading.loader)
-            own = self._own_generators(location, is_lost=True)
-            if loading.order_from and positions[0] == positions[1] and (own or loading.order_from == "cpu"):
-                return self._of_order(loading, location, own)
+            is_same, again = self._read_again(root, loading.loader)
+            is_cpu = loading.order_from == "cpu"
+            own = [] if is_cpu else self._own_generators(location, is_lost=True)
+            if loading.order_from and is_same and (own or is_cpu):
+                called = f"the generator `{own[0]}`" if own else "torch's default generator"
+                what = f"{called} was in another state as {loading.loader} drew the order of the epoch"
+                remedy = self._of_generator(replace(lack, name=loading.order_from), (*own, "")[0], location)
+                return Omission(what=what, location=location, remedy=remedy)
             what = again or what
         is_cast = kind is ValueKind.OPTIMIZER_STATE and bool(lack.first and lack.second)  # dtypes have words
         if is_cast:
@@ -582,11 +591,7 @@ class _Compared:
             before = f" (before {self._loaded})" if self._loaded else ""
             if value.endswith(".state_dict()"):
                 return f"Save it: `{register}({value.removesuffix('.state_dict()')})`{before}."
-            saved, behind = (
-                f", the `state_dict()` of an object that `{register}` is given{before}",
-                " by its `load_state_dict(checkpoint)`",
-            )
-            where = ""
+            return f"Give `{register}` an object whose `state_dict()` has `{value}`, to be given back{before}."
         return f'Save `"{key}": {value}` in what is saved{saved}, and give it back{behind}: `{restore}`{where}.'
 
     def _in_scope(self, run: RunLines, location: str, function: str) -> str:
@@ -596,10 +601,11 @@ class _Compared:
             return at
         return location  # a function has the names of its module
 
-    def _of_generator(self, lack: NotRestored, own: str) -> str:
+    def _of_generator(self, lack: NotRestored, own: str, begins: str = "") -> str:
+        """``begins``: the line before which its state is needed, in each epoch."""
         name, root = lack.name, lack.root
         if name == "cpu":
-            save, give, key = *_OF_CPU, "torch_rng"
+            save, give, key = "torch.get_rng_state()", "torch.set_rng_state(VALUE)", "torch_rng"
         elif re.fullmatch(r"\w+:\d+", name):
             device = f"torch.{name.partition(':')[0]}"
             save, give, key = f"{device}.get_rng_state_all()", f"{device}.set_rng_state_all(VALUE)", "device_rng"
@@ -607,6 +613,10 @@ class _Compared:
             save, give, key = f"{own}.get_state()", f"{own}.set_state(VALUE)", own
         earlier = None if root is None else root.earlier
         after = "" if earlier is None else earlier.called_from or earlier.location
+        if begins:
+            taken = f"Take its state as each epoch begins, before {begins}: `epoch_rng = {save}`. "
+            more = "" if own else " Behind the batches that are skipped, give back the state that it has there."
+            return f"{taken}{self._pasted('epoch_rng', give, 'epoch_rng')}{more}"
         return self._pasted(save, give, key, after, drawn=bool(after))
 
     def _own_generators(self, location: str, *, is_lost: bool = False) -> list[str]:
@@ -617,36 +627,22 @@ class _Compared:
         named = {name for _, name, digest in changed if digest in states and (name in lost or not is_lost)}
         return sorted((name.removeprefix(GLOBAL) for name in named), key=len)
 
-    def _of_order(self, loading: Loading, location: str, own: Sequence[str]) -> Omission:
-        """A generator that a loader draws its order from, of which the epoch's first state is needed."""
-        called = f"the generator `{own[0]}`" if own else "torch's default generator"
-        save, give = (f"{own[0]}.get_state()", f"{own[0]}.set_state(VALUE)") if own else _OF_CPU
-        pasted = self._pasted("epoch_rng", give, "epoch_rng")
-        more = "" if own else " Behind the batches that are skipped, give back the state that it has there."
-        return Omission(
-            what=f"{called} was in another state as {loading.loader} drew the order of the epoch",
-            location=location,
-            remedy=f"Take its state as each epoch begins, before {location}: `epoch_rng = {save}`. {pasted}{more}",
-        )
-
-    def _batches_read(self, root: Root | None, loader: str) -> tuple[tuple[int, int], str]:
-        """The batches of the epoch that both runs read, and ``batch 3 of epoch 1 is read again``, where the resumed run
-        reads indices that the whole run had before."""
+    def _read_again(self, root: Root | None, loader: str) -> tuple[bool, str]:
+        """Whether both runs are at the same batch of the epoch, and ``batch 3 of epoch 1 is read again``, where the
+        resumed run reads indices that the whole run had before."""
         if root is None or root.other_call is None:
-            return (-1, -2), ""
+            return False, ""
         both = []
         for values, call in zip(self._values, (root.call, root.other_call), strict=True):
             rows = values.moments_of(ValueKind.INDICES, loader)
             rows = rows[values.moments.call[rows] <= call]
             both.append((values.moments.digest[rows].tolist(), values.moments.position[rows].tolist()))
         (ours, positions), (theirs, there) = both
-        if not ours or not theirs:
-            return (-1, -2), ""
-        read = positions[-1], there[-1]
-        if theirs[-1] not in ours[:-1]:
-            return read, ""
+        is_same = bool(ours) and positions[-1:] == there[-1:]
+        if not ours or not theirs or theirs[-1] not in ours[:-1]:
+            return is_same, ""
         at = len(ours) - 2 - ours[-2::-1].index(theirs[-1])
-        return read, f"batch {positions[at]} of epoch {positions[: at + 1].count(0) - 1} is read again ({loader})"
+        return is_same, f"batch {positions[at]} of epoch {positions[: at + 1].count(0) - 1} is read again ({loader})"
 
     def _named_at(self, location: str, method: str = "") -> list[str]:
         """What a line asks for something, by name: ``average`` of ``average.update_parameters(model)``."""

@@ -90,6 +90,18 @@ def resumed_from(first: Values, second: Values, stopped_after: int) -> int | Non
     return max(filter(same, ours), key=agreeing, default=None)
 
 
+def optimizers_from(first: Values, second: Values, stopped_after: int) -> int:
+    """The last step up to ``stopped_after`` whose optimizer states the second recording begins with, whatever its
+    parameters are; 0 if there is none."""
+
+    def held(values: Values, step: int) -> set[tuple[str, int]]:
+        states = states_at(values, step).items()
+        return {(name, digest) for (kind, name), (digest, _) in states if kind is ValueKind.OPTIMIZER_STATE}
+
+    begins = held(second, first_step_of(second))
+    return next((step for step in range(stopped_after, 0, -1) if begins and begins <= held(first, step)), 0)
+
+
 def _parameters(values: Values) -> dict[int, int]:
     """Step -> one digest of all parameters that the step updates, whatever their names: a module has its parameters'
     names from when it first ran."""
