@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.traced import traced
 from tracer.divergence.lines import ComparedLines, LineKind, compared_lines
+from tracer.divergence.repeated import remedy_of, rows_of
 from tracer.errors import TableError
 from tracer.runner.repeated.declared import Circumstance
 from tracer.tables.rules import parse
@@ -1728,3 +1729,23 @@ def test_more_may_enter_on_the_way_where_a_library_gives_what_was_nowhere_before
         True,
         is_closed,
     )
+
+
+@pytest.mark.parametrize(
+    ("statement", "line", "rows"),
+    [
+        ("seed = (\n    os.getpid()\n    + time.time_ns()\n)", 2, ["process-id", "clock"]),
+        ("seed = os.urandom(4)[0] + time.time_ns()", 2, ["entropy", "clock"]),
+        ("seed = (\n    1 +\n    time.time_ns()\n)", 4, ["clock"]),
+        ("seed = hash(str(time.time_ns()))", 2, ["clock"]),
+    ],
+)
+def test_a_line_that_takes_from_several_sources_names_all(
+    tmp_path: Path, statement: str, line: int, rows: list[str]
+) -> None:
+    program = f"import os, time; CALLS = []\n{statement}\nCALLS.append(seed)\n"
+    runs = [traced(tmp_path, program, name=name) for name in ("one", "two")]
+    (source,) = [each for each in compared_lines(*({"": run} for run in runs), [0]).sources if each.reaches]
+    assert (source.location, {row.id for row in rows_of(source)}) == (f"program.py:{line}", {*rows})
+    assert source.source in rows
+    assert all(row.remedy in f"{remedy_of(source)[0].lower()}{remedy_of(source)[1:]}" for row in rows_of(source))

@@ -83,12 +83,6 @@ def test_what_a_held_circumstance_and_its_line_explain_is_one_step(row: str, whe
     assert [*dict.fromkeys(step.where for step in steps)] == wheres
 
 
-def test_a_line_is_changed_for_the_roots_that_train() -> None:
-    roots = divergence(root(41, RootCause.DRAW), replace_fields(root(60, RootCause.ARGUMENT), reaches_training=True))
-    (step,) = next_steps(repeated(roots, sources=(line(8),), held_lines=(proven(8),)))
-    assert step.roots == (2,)
-
-
 def test_a_change_of_the_plan_is_the_step_of_the_root_that_its_finding_stands_at() -> None:
     judged = judgement(finding("cuda-index-put", op="aten.index_put_.default", location="train.py:41"))
     (change,) = next_steps(repeated(divergence(root())), make_plan(judged), judged.findings)

@@ -779,8 +779,11 @@ class _Comparison:
         return all(digest.startswith("s") or (is_of_text and digest.endswith(NO_DIGEST)) for digest in stored)
 
     def _line_in(self, frame: LineFrame, line: int, text: LineText) -> int:
-        """The line of a statement that makes a call of a known kind; ``line`` where none does."""
+        """The line of a statement that makes a call of a known kind, the first where several do; else ``line``."""
         source, lines = _source_of(text), self.one.lines.get((*frame.key, text.first), ())
+        rows = (_source_of(self.one.text(frame, each)) for each in lines)
+        if text.first in lines and len({row.id for row in rows if row is not None and row.varies}) > 1:
+            return text.first
         is_made_at = (each for each in lines if source and _source_of(self.one.text(frame, each)) == source)
         return next(is_made_at, line)
 

@@ -15,7 +15,7 @@ from tracer.divergence.lines import FOLLOWS, LineKind, LineSource
 from tracer.divergence.model import Divergence, EndState, Family, Root
 from tracer.findings import Finding, PlannedChange
 from tracer.names import About, ChildState, StartedBy
-from tracer.tables.sources import source_by_id
+from tracer.tables.sources import Source, source_by_id, source_of
 from tracer.trace.records import FactValue
 from tracer.trace.values import ValueKind
 
@@ -206,6 +206,13 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return next((held for held in self.held if held.is_cause), None)
 
     @property
+    def diverging_held(self) -> Held | None:
+        """The circumstances with which runs begin to differ at the line that is named first, and not before."""
+        named = next((source.location for source in self.sources if source.reaches), None)
+        kept = (held for held in self.held if not (held.agrees or held.no_proof))
+        return next((held for held in kept if held.first is not None and _line(held.first) == named), None)
+
+    @property
     def proven_lines(self) -> tuple[str, ...]:
         """The lines that explain why the runs diverge, as given one run's values there another agrees with it."""
         return next((held.lines for held in self.held_lines if held.agrees), ())
@@ -355,7 +362,7 @@ def next_steps(
     is_draw = named is not None and named.kind is LineKind.DRAW and not in_vain  # which is what feeds the step
     for number, root in enumerate(repeated.numbered, 1):
         closing = (change for change in unmade if any(_speaks_of(findings[at], root) for at in change.findings))
-        if (repeated.proven_lines or is_held) and root.cause.is_from_lines:
+        if (repeated.proven_lines or is_held or repeated.diverging_held) and root.cause.is_from_lines:
             continue  # it follows from the line
         if (change := next(closing, None)) is not None:
             spoken.setdefault(change.number, []).append(number)
@@ -410,39 +417,48 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
     ``is_spoken``: a change of the plan is for the first root, and seeds the generator that such a line draws from.
     """
     told: list[str] = []
-    roots = enumerate(repeated.numbered, 1)
-    lasting = [number for number, root in roots if root.reaches_training] or range(1, len(repeated.numbered) + 1)
+    beside = repeated.diverging_held
     reaching, proven = [source for source in repeated.sources if source.reaches], repeated.proven_lines
     behind = {at for source in reaching if source.location in proven for at in source.comes_of}
     has_kind = any(source.location in behind and source_by_id(source.source) for source in reaching)
     for source in (source for source in reaching if not (source.comes_of and has_kind)):
         row = source_by_id(source.source)
-        is_shown = source.location in proven or source.location in behind
+        is_held = row is not None and beside is not None and not {*beside.circumstances}.isdisjoint(row.circumstances)
+        is_shown = is_held or source.location in proven or source.location in behind
         if told and (row is None or row.id in told or not is_shown):
             continue
         told.append("" if row is None else row.id)
         if is_spoken and source.kind is LineKind.DRAW:
             continue
-        what = "at which the runs begin to differ" if row is None else f"that {row.name}"
+        does = " and ".join(each.name for each in rows_of(source))
+        what = f"that {does}" if does else "at which the runs begin to differ"
         yield PlannedChange(
             number=0,
             title=f"Change the line {what}",
             remedy=remedy_of(source),
             where=f"{source.location} (called from {source.called_from})" if source.called_from else source.location,
-            roots=tuple(lasting),
+            roots=tuple(range(1, len(repeated.numbered) + 1)),
         )
+
+
+def rows_of(source: LineSource) -> tuple[Source, ...]:
+    """The rows of a line: its own, and where that differs by itself those of its other calls that do."""
+    row = source_by_id(source.source)
+    calls = source.may_call if row is not None and row.varies else ()
+    others = (source_of((call,)) for call in calls if " " not in call)
+    varying = (other for other in others if other is not None and other.varies)
+    return () if row is None else tuple({each.id: each for each in (row, *varying)}.values())
 
 
 def remedy_of(source: LineSource) -> str:
     """What to change at a line, as a sentence: that of its kind, or what can be said of any."""
-    row = source_by_id(source.source)
     named = (call for call in source.may_call if "." in call and " " not in call and call[:1] != "?")
     calls = [f"`{call}`" for call in named if not FOLLOWS.match(call)][:2]
     gives = "it decides by" if source.kind is LineKind.BRANCH else "it gives"
     gives = f"{' or '.join(calls)} gives" if calls else gives
     remedy = f"make what {gives} the same in every run: seed it, sort it, or give it a fixed value"
     remedy = f"make what is in {source.opaque} the same in every run" if source.opaque else remedy
-    remedy = remedy if row is None else row.remedy
+    remedy = "; ".join(row.remedy for row in rows_of(source)) or remedy
     return f"{remedy[:1].upper()}{remedy[1:]}."
 
 

@@ -13,12 +13,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.runner.repeated.comparisons import divergence
+from tests.runner.repeated.comparisons import repeated as compared
 from tests.support.slow import slow_unless
 from tests.support.traced import traced
 from tracer.divergence.causes import RootCause
 from tracer.divergence.lines import ComparedLines, LineKind, LineSource
 from tracer.divergence.model import CallPlace, Divergence, Family, Loss, Root, Seed
-from tracer.divergence.repeated import HeldLine, Repeated
+from tracer.divergence.repeated import Held, HeldLine, Repeated, next_steps
 from tracer.names import Phase
 from tracer.recording.lines.variable_digests import digest_text
 from tracer.recording.options import LineOptions
@@ -37,6 +39,7 @@ from tracer.runner.repeated.root_lines import (
     compared_traces,
     find_lines,
     with_allocations,
+    with_diverging,
 )
 from tracer.runner.script import Task
 from tracer.trace.lines import RESULT
@@ -252,9 +255,13 @@ def test_a_run_that_failed_refutes_nothing() -> None:
     held = HeldLine(lines=("a.py:1",), agrees=False, runs=1, problem="the run that was given it failed")
     ordered = _by_proof(sources, (held,))
     assert [(source.location, source.reaches) for source in ordered] == [("a.py:2", True), ("a.py:1", True)]
-    assert "something else" not in proof_of(cast("Repeated", SimpleNamespace(cause=None, held_lines=(held,))))
+    assert "something else" not in proof_of(
+        cast("Repeated", SimpleNamespace(cause=None, diverging_held=None, held_lines=(held,)))
+    )
     refuted = msgspec.structs.replace(held, problem="")
-    assert "something else" in proof_of(cast("Repeated", SimpleNamespace(cause=None, held_lines=(refuted,))))
+    assert "something else" in proof_of(
+        cast("Repeated", SimpleNamespace(cause=None, diverging_held=None, held_lines=(refuted,)))
+    )
     assert [source.location for source in _by_proof(sources, (refuted,))] == ["a.py:1", "a.py:2"]
 
 
@@ -750,3 +757,32 @@ def test_memory_that_a_library_fills_is_not_why_its_call_differs(
     drilled = root_lines._drilled(_Laboratory(tmp_path, {}), called, 0)
     assert drilled is not None
     assert (drilled.location, drilled.path[0]) == (named, "train.py:4")
+
+
+@pytest.mark.parametrize(
+    ("root", "leads"),
+    [
+        ({"name": "cpu"}, True),
+        ({"name": "cuda:0", "seed": Seed(is_machines=True)}, True),
+        ({"name": "cpu", "seed": Seed(location="train.py:2", first="3", second="4")}, False),
+        ({"name": "cpu", "reaches_training": False}, False),
+        ({"name": "cpu", "cause": RootCause.INPUT_DATA}, False),
+    ],
+)
+@pytest.mark.parametrize(("problem", "is_shown"), [("", True), ("the script makes other calls then", False)])
+def test_a_draw_that_a_leftover_hid_is_named_before_the_line_that_asks_for_it(
+    root: dict[str, Any], leads: bool, problem: str, is_shown: bool
+) -> None:
+    shown = replace(_root(7, location="head.py:5"), **{"cause": RootCause.DRAW, "reaches_training": True, **root})
+    asks = LineSource(location="load.py:2", source="file-exists", kind=LineKind.BRANCH, reaches=True)
+    held = Held(
+        circumstances=("folder",), agrees=False, runs=2, clause="the folder is new", first=shown, no_proof=problem
+    )
+    sources = with_diverging((asks,), [held])
+    is_led = leads and is_shown
+    assert [source.location for source in sources] == ["head.py:5", "load.py:2"][not is_led :]
+    found = replace(compared(divergence(_root(1, location="load.py:3"))), sources=sources, held=(held,))
+    assert ("differs first when the folder is new" in proof_of(found)) == is_led
+    wheres = [step.where for step in next_steps(found)]
+    assert wheres[: 1 + is_led] == [source.location for source in sources]
+    assert ("load.py:3" in wheres) == (not is_led)

@@ -8,12 +8,11 @@ from types import MappingProxyType
 
 from tracer.divergence.lines import LineKind, LineSource
 from tracer.divergence.model import Root
-from tracer.divergence.repeated import HeldLine, Repeated, remedy_of
+from tracer.divergence.repeated import HeldLine, Repeated, remedy_of, rows_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, first
 from tracer.report.words import joined, plural
-from tracer.tables.sources import source_by_id
-from tracer.trace.lines import LineMark
+from tracer.trace.lines import RESULT, LineMark
 
 #: Lines that are listed, and those on the way of one.
 _MOST, _MOST_ON_THE_WAY = 12, 8
@@ -49,19 +48,21 @@ def line_clause(
     text = texts.get(own, "")
     place = f"{own}, which leads to {source.location}" if source.called_from else own
     named = f"`{text}` ({place})" if text else place
-    return f"{named} {what_it_does(source)}{_values_of(source, second)}{reaches}"
+    values = _values_of(source, second)
+    if source.source and len(source.names) == 1 and RESULT not in source.names:
+        values = values.replace("(", f"({_named(source)}: ", 1)
+    return f"{named} {what_it_does(source)}{values}{reaches}"
 
 
 def what_it_does(source: LineSource) -> str:
     """``reads the clock``."""
-    row = source_by_id(source.source)
     if source.comes_of:
         return f"takes what comes of {joined(source.comes_of)}, and what else may enter behind"
     if source.kind is LineKind.DRAW:
         name = _GENERATORS.get(source.generator, f"the generator of {source.generator}")
         return f"draws from {name}, which nothing seeded alike"
-    if row is not None:
-        return row.name
+    if rows := rows_of(source):
+        return joined([row.name for row in rows])
     if source.kind is LineKind.BRANCH:
         return "decides otherwise which line comes next"
     named = _named(source)
@@ -101,6 +102,8 @@ def proof_of(repeated: Repeated) -> str:
         return f"Given one run's values {there}, another agrees with it"
     if repeated.cause is not None:  # which is said, and shows more
         return ""
+    if (beside := repeated.diverging_held) is not None:
+        return f"It is what differs first when {beside.clause}"
     if any(held.runs and not held.problem for held in repeated.held_lines):
         return "Given one run's values there, another still differs: something else reaches it too"
     problem = next((held.problem for held in repeated.held_lines if held.problem), "")

@@ -58,6 +58,7 @@ from tracer.runner.repeated.root_lines import (
     known_source,
     lines_of_time,
     needs_lines,
+    with_diverging,
 )
 from tracer.runner.script import StepRange, Task, texts_of, with_neighbours
 from tracer.session import judge
@@ -375,6 +376,7 @@ class _Series:
         laboratory = _HeldRuns(self, comparing, snapshot)
         are_named = self.asked.hold is not None
         self.held = find_circumstance(laboratory, candidates, suspected, are_named=are_named)
+        self.found = self.found._replace(sources=with_diverging(self.found.sources, self.held))
         if not diverging.roots and not_followed(comparing.unheld)[1]:
             self.held = tuple(map(without_luck, self.held))
         if self.may_be_luck:

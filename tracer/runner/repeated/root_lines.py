@@ -21,7 +21,7 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import OF_TRAINING
 from tracer.divergence.lines import CLOCK, ComparedLines, LineKind, LineSource, compared_lines, read_run
 from tracer.divergence.model import Divergence, Family, Root
-from tracer.divergence.repeated import HeldLine
+from tracer.divergence.repeated import Held, HeldLine
 from tracer.errors import TraceError
 from tracer.plain import say
 from tracer.recording.lines.holding import calls_inside, gave_others, problem_of
@@ -86,21 +86,31 @@ class FoundLines(NamedTuple):
 
 def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
     """Roots that no further run need prove: draws from a generator that nobody seeded; empty if there is another."""
-    found: dict[str, LineSource] = {}
-    for root in lasting_first(roots):
-        is_unseeded = root.seed is not None and root.seed.is_machines and not root.seed.location
-        is_torchs = root.name.startswith(("cpu", "cuda")) and not root.process
-        if root.cause is not RootCause.DRAW or not is_unseeded or not is_torchs:
-            return ()
-        at, of = root.called_from or root.location, "cuda" if root.name.startswith("cuda") else "torch"
-        drawn = LineSource(location=at, kind=LineKind.DRAW, source=f"draw-{of}", generator=of, reaches=True)
-        found[at] = replace(drawn, calls=1 + root.same_cause)
-    return tuple(found.values())
+    drawn = [_drawn(root) for root in lasting_first(roots) if root.seed is not None and not root.process]
+    found = {each.location: each for each in drawn if each is not None}
+    return tuple(found.values()) if len(drawn) == len(roots) and all(drawn) else ()
+
+
+def _drawn(root: Root) -> LineSource | None:
+    """The line of a draw from a generator of torch's whose state differs, unless a line seeded it."""
+    is_seeded = root.seed is not None and (not root.seed.is_machines or root.seed.location)
+    if root.cause is not RootCause.DRAW or is_seeded or not root.name.startswith(("cpu", "cuda")):
+        return None
+    at, of = root.called_from or root.location, "cuda" if root.name.startswith("cuda") else "torch"
+    drawn = LineSource(location=at, kind=LineKind.DRAW, source=f"draw-{of}", generator=of, reaches=True)
+    return replace(drawn, calls=1 + root.same_cause)
 
 
 def lasting_first(roots: Sequence[Root]) -> list[Root]:
     """Those first whose difference reaches training: that of weights which are then loaded is gone before it."""
     return sorted(roots, key=lambda root: not root.reaches_training)
+
+
+def with_diverging(sources: tuple[LineSource, ...], held: Sequence[Held]) -> tuple[LineSource, ...]:
+    """``sources``, led by the draw at which runs diverge with circumstances held, which hid it where they were free."""
+    shown = (each.first for each in held if each.first is not None and not (each.agrees or each.no_proof))
+    led = next((_drawn(root) for root in shown if root.reaches_training), None)
+    return (led, *(each for each in sources if each.location != led.location)) if led else sources
 
 
 def known_source(sources: Sequence[LineSource]) -> Source | None:
