@@ -423,8 +423,7 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
     has_kind = any(source.location in behind and source_by_id(source.source) for source in reaching)
     for source in (source for source in reaching if not (source.comes_of and has_kind)):
         row = source_by_id(source.source)
-        is_held = row is not None and beside is not None and not {*beside.circumstances}.isdisjoint(row.circumstances)
-        is_shown = is_held or source.location in proven or source.location in behind
+        is_shown = beside is not None or source.location in proven or source.location in behind
         if told and (row is None or row.id in told or not is_shown):
             continue
         told.append("" if row is None else row.id)

@@ -21,17 +21,14 @@ _GENERATORS = {"python": "Python's `random`", "numpy": "NumPy's global generator
 
 def line_sentence(repeated: Repeated) -> str:
     """The first line at which the runs begin to differ, and its proof, without a full stop; empty if none is known."""
-    source = next((source for source in repeated.sources if source.reaches), None)
-    places = () if source is None else (source.path[-1:] or (source.location, source.called_from))
-    shown = (*repeated.numbered, *(held.first for held in repeated.held if held.first is not None))
-    reached = next((root for root in shown if (root.called_from or root.location) in places), repeated.first)
-    named = line_clause(repeated.sources, reached, repeated.second, repeated.texts)
+    roots = (*repeated.numbered, *(held.first for held in repeated.held if held.first is not None))
+    named = line_clause(repeated.sources, roots, repeated.second, repeated.texts)
     return ". ".join(filter(None, (named, proof_of(repeated)))) if named else ""
 
 
 def line_clause(
     sources: Sequence[LineSource],
-    root: Root | None,
+    roots: Sequence[Root],
     second: str = "the second run",
     texts: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
@@ -39,7 +36,9 @@ def line_clause(
     source = next((source for source in sources if source.reaches), None)
     if source is None:
         return ""
-    reaches = ""
+    reaches, places = "", source.path[-1:] or (source.location, source.called_from)
+    at_end = (root for root in roots if (root.called_from or root.location) in places)
+    root = next(at_end, next(iter(roots), None))
     if root is not None and root.cause.is_from_lines:
         place = root.called_from or root.location
         at = " there" if place in (source.location, source.called_from) else f" at {place}" if place else ""

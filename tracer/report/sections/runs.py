@@ -118,7 +118,7 @@ def _can_differ(findings: Sequence[Finding], reader: Reader) -> Iterable[said.Bl
 
 def divergence_blocks(divergence: Divergence, reader: Reader) -> tuple[said.Block, ...]:
     """Return the blocks on two compared recordings."""
-    line = line_clause(divergence.sources, next(iter(divergence.roots), None))
+    line = line_clause(divergence.sources, divergence.roots)
     return (
         said.Paragraph(". ".join(filter(None, (line, divergence_headline(divergence)))), said.Tone.STRONG),
         said.Paragraph(f"{_capital(_counts(divergence))}."),
