@@ -63,17 +63,10 @@ def command(
         raise UsageError("tracer resume makes runs of a whole job, and this process is one of its ranks", hint=hint)
     check_script(task)
     check_folder(folder)
+    ends = stop or ()
+    asked = AskedResume(task=task, folder=folder, stop_after=stop_after, stop=ends, resume=resume, children=children)
     with ENDING.handling_signals():
-        found = resume_script(
-            AskedResume(
-                task=task,
-                folder=folder,
-                stop_after=stop_after,
-                stop=stop or (),
-                resume=resume,
-                children=children,
-            )
-        )
+        found = resume_script(asked)
         from tracer.report.compared import write_resumed
 
         written = write_resumed(found, folder, [name for name in formats if name != "text"])

@@ -309,20 +309,16 @@ def _suspended(
     whole: RunLines, resumed: RunLines, running: set[LineFrame]
 ) -> Iterator[tuple[LineFrame, LineFrame | None]]:
     """Yield the calls of generators that the whole run goes on with after the cut, and the same of the resumed one."""
-    going_on = [
-        [
-            frame
-            for frame in run.frames
-            if frame not in running
-            and run.begins[frame] < run.cut
-            and any(at >= run.cut for at, _ in run.within[frame])
-        ]
-        for run in (whole, resumed)
-    ]
-    for frame in going_on[0]:
-        pair = next((other for other in going_on[1] if other.key == frame.key), None)
+
+    def going_on(run: RunLines) -> list[LineFrame]:
+        begun = (frame for frame in run.frames if frame not in running and run.begins[frame] < run.cut)
+        return [frame for frame in begun if any(at >= run.cut for at, _ in run.within[frame])]
+
+    theirs = going_on(resumed)
+    for frame in going_on(whole):
+        pair = next((other for other in theirs if other.key == frame.key), None)
         yield frame, pair
-        going_on[1] = [other for other in going_on[1] if other is not pair]
+        theirs = [other for other in theirs if other is not pair]
 
 
 def _is_immutable(digest: str) -> bool:

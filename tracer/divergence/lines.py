@@ -2,10 +2,8 @@
 
 Frames are paired by the line that called them, rows by line and occurrence within their frame. A variable that differs
 has as origins those of what its line reads; if nothing of that differs, the line itself is a root. A line that one run
-alone executes has the branch before it as origin; a draw from a generator whose states differ, what seeded it.
-
-Not every value is seen whole. What a line stores or uses that is not may carry the origins of all that the line reads,
-so whatever is read of it later may come from there: a path that is not refuted is a way.
+alone executes has the branch before it as origin; a draw from a generator whose states differ, what seeded it. What is
+not seen whole may carry the origins of all that its line reads: a path that is not refuted is a way.
 """
 
 from __future__ import annotations
@@ -68,9 +66,7 @@ _POLL, _TIMEOUT, _PORT = "done-by-then", "timeout", "port"
 #: Those of what takes results as they come.
 OF_ORDER = _AS_DONE, _QUEUE = "completion-order", "queue"
 #: Calls and marks of statements to which an order says nothing.
-_ORDERLESS = frozenset(
-    {LineMark.KEYED, "builtins.sorted", "builtins.set", "builtins.frozenset", "builtins.len", "builtins.dict"}
-)
+_ORDERLESS = {LineMark.KEYED, "builtins.sorted", "builtins.set", "builtins.frozenset", "builtins.len", "builtins.dict"}
 #: Packages whose functions give what follows from what they are given, but for the rows of the table of sources.
 FOLLOWS = re.compile(
     "_?(builtins|torch|numpy|math|operator|itertools|functools|collections|re|json|struct|hashlib|zlib|copy|statistics|"
@@ -221,6 +217,10 @@ class LineFrame:
         return self.code.file, self.code.function, self.code.first
 
 
+_Place = tuple[LineFrame, int]
+_Changed = Mapping[str, str]
+
+
 class _Done(NamedTuple):
     """A row that was compared."""
 
@@ -343,15 +343,16 @@ class ReadOtherwise(NamedTuple):
     """Whether it was seen to reach the call, and not only where something is that is not seen whole."""
 
 
+Kept = Mapping[tuple[str, str, str], str]
+"""By file, class and name: what attributes of ``self`` held before, in the first run."""
+
+
 def read_otherwise(
-    records: tuple[Sequence[LineRecord], Sequence[LineRecord]],
-    calls: Iterable[int],
-    kept: Mapping[tuple[str, str, str], str] | None = None,
+    records: tuple[Sequence[LineRecord], Sequence[LineRecord]], calls: Iterable[int], kept: Kept | None = None
 ) -> tuple[dict[int, tuple[ReadOtherwise, ...]], tuple[ReadOtherwise, ...]]:
     """By call of the first run, what its line reads that began otherwise; and all that did, whatever it reaches.
 
-    ``records``: those of both runs from where one resumes; ``kept``: by file, class and name, what attributes of
-    ``self`` held before, in the first run.
+    ``records``: those of both runs from where one resumes.
     """
     calls = tuple(calls)
     compared = _Comparison(LineIndex({"": records[0]}), LineIndex({"": records[1]}), calls, kept)
@@ -365,9 +366,8 @@ def read_otherwise(
     def of_call(call: int) -> tuple[ReadOtherwise, ...]:
         if (row := compared._row_of_call(call)) is None:
             return ()
-        order = sorted(
-            row.origins | row.unseen, key=lambda root: (root not in row.origins, compared.roots.get(root, 0))
-        )
+        found = row.origins | row.unseen
+        order = sorted(found, key=lambda root: (root not in row.origins, compared.roots.get(root, 0)))
         return tuple(told(root)._replace(is_seen=root in row.origins) for root in order)
 
     return {call: of_call(call) for call in calls}, tuple(map(told, compared.roots))
@@ -376,13 +376,7 @@ def read_otherwise(
 class _Comparison:
     """Walks the first run's rows in their order, with the second's beside them."""
 
-    def __init__(
-        self,
-        one: LineIndex,
-        two: LineIndex,
-        calls: Sequence[int],
-        kept: Mapping[tuple[str, str, str], str] | None = None,
-    ) -> None:
+    def __init__(self, one: LineIndex, two: LineIndex, calls: Sequence[int], kept: Kept | None = None) -> None:
         self.one, self.two, self.calls, self.kept = one, two, calls, kept or {}
         self.modules: dict[tuple[str, str], LineFrame] = {}
         self.states: dict[tuple[str, str], tuple[str, str]] = {}
@@ -482,14 +476,14 @@ class _Comparison:
                 found = parent.given
                 if not found and not self._is_alike(frame, 0, ""):
                     found = self._inside(parent, entered.parent_line) or self._branch(parent, own)
-                self._generators(frame, entered.changed, {}, text, parent, entered.parent_line, found)
+                self._generators(frame, entered.changed, {}, text, (parent, entered.parent_line), found)
                 frame.given = found
                 frame.differing = dict.fromkeys(frame.state, found)
             return
         other = pair.entered
         pair.state.update(values_of(other.changed))
         at = (frame, frame.code.first) if parent is None else (parent, entered.parent_line)
-        drawn = self._generators(frame, entered.changed, other.changed, text, *at)
+        drawn = self._generators(frame, entered.changed, other.changed, text, at)
         for name in sorted({*frame.state, *pair.state}):
             digests = frame.state.get(name), pair.state.get(name)
             if digests[0] == digests[1] or NO_DIGEST in digests:
@@ -561,9 +555,8 @@ class _Comparison:
                 continue
             frame.state[name], pair.state[name] = digests
             if differs:
-                state = frame.differing[name] = self._root(
-                    LineKind.STATE, frame, frame.code.first, frame, name, of=name
-                )
+                state = self._root(LineKind.STATE, frame, frame.code.first, frame, name, of=name)
+                frame.differing[name] = state
                 self._note(frame, name, state)
 
     def _of_others(self, frame: LineFrame, name: str) -> Origins:
@@ -625,10 +618,10 @@ class _Comparison:
             else:
                 differ = found = frame.given
             frame.differing.update(dict.fromkeys(changed, differ) if differ else {})
-            self._generators(frame, row.changed, {}, text, frame, line, found)
+            self._generators(frame, row.changed, {}, text, (frame, line), found)
             self._ends(frame, row, line, text, before | found, found, unseen, is_over=is_over)
             return
-        drawn = self._generators(frame, row.changed, other.changed, text, frame, line)
+        drawn = self._generators(frame, row.changed, other.changed, text, (frame, line))
         if LineMark.IMPORTS in text.calls:
             own = (root for root in self.imports if root.location == f"{frame.code.file}:{line}")
             self.imported |= {name: root for root in own for name in text.stores}
@@ -1012,11 +1005,8 @@ class _Comparison:
     def _storing(self, frame: LineFrame, row: LineRow, names: Sequence[str]) -> int:
         """The line that stores one of ``names``, where several were executed since the last row."""
         roots = {name.removeprefix(GLOBAL) for name in names}
-        lines = [
-            line
-            for (*code, line), text in self.one.texts.items()
-            if tuple(code) == frame.key and roots.intersection(text.stores)
-        ]
+        own = ((key[-1], text) for key, text in self.one.texts.items() if key[:-1] == frame.key)
+        lines = [line for line, text in own if roots.intersection(text.stores)]
         return row.line if row.line in lines or not lines else lines[-1]
 
     # --- generators ---
@@ -1024,18 +1014,17 @@ class _Comparison:
     def _generators(
         self,
         frame: LineFrame,
-        ours: Mapping[str, str],
-        theirs: Mapping[str, str],
+        ours: _Changed,
+        theirs: _Changed,
         text: LineText,
-        at: LineFrame,
-        line: int,
+        place: _Place,
         given: Origins = _NOTHING,
     ) -> Origins:
         """Follow the states of global generators; return the origins of what a row draws from those that differ.
 
         ``given``: why only one run executes it.
         """
-        drawn = _NOTHING
+        drawn, (at, line) = _NOTHING, place
         for name in sorted({*ours, *theirs}):
             if not name.startswith(GENERATOR):
                 continue
@@ -1137,9 +1126,8 @@ class _Comparison:
         followed: set[LineRoot] = set()
         first = frozenset[LineRoot]()
         for call in calls:
-            seen = sorted(
-                self._origins_of(call), key=lambda root: (root in self.takers, root in self.handed, self.roots[root])
-            )
+            origins = self._origins_of(call)
+            seen = sorted(origins, key=lambda root: (root in self.takers, root in self.handed, self.roots[root]))
             row = self._row_of_call(call)
             at = "" if row is None else f"{row.frame.code.file}:{row.line}"
             followed.update(seen)
@@ -1196,9 +1184,8 @@ class _Comparison:
 
     def _row_of_call(self, call: int) -> _Done | None:
         """The row that made a call: the innermost that read something that differs, or else the innermost."""
-        rows = sorted(
-            (row for row in self.reads if call in row.calls), key=lambda row: (-row.frame.depth, len(row.calls))
-        )
+        made = (row for row in self.reads if call in row.calls)
+        rows = sorted(made, key=lambda row: (-row.frame.depth, len(row.calls)))
         return next((row for row in rows if row.origins), rows[0] if rows else None)
 
     def _origins_of(self, call: int) -> Origins:
@@ -1294,9 +1281,6 @@ class _Comparison:
         return self.given_at.get(root.location, root.location)
 
 
-_Place = tuple[LineFrame, int]
-
-
 def _of_threads(
     one: LineIndex, two: LineIndex
 ) -> tuple[set[tuple[object, ...]], dict[tuple[str, str], _Place], dict[tuple[str, str, str], _Place]]:
@@ -1327,11 +1311,8 @@ def _of_threads(
     for key, lines in drawn.items():
         of = _DRAWING.get(key[1].removeprefix(GENERATOR), "torch.")  # a thread may only be the first to see a draw
         drawing = [at for at, _ in lines.most_common() if any(call.startswith(of) for call in one.text(*at).calls)]
-        others = [
-            at
-            for at in drawing
-            if at[0].entered.thread and 2 * lines[at] > sum(row.line == at[1] for row in at[0].rows)
-        ]
+        in_threads = (at for at in drawing if at[0].entered.thread)
+        others = [at for at in in_threads if 2 * lines[at] > sum(row.line == at[1] for row in at[0].rows)]
         if others and len({frame.entered.thread for frame, _ in drawing}) > 1:
             drawers[key] = others[0]
     return {key for key, (ours, theirs) in counts.items() if ours == theirs}, drawers, givers
@@ -1437,7 +1418,7 @@ def _is_telling(call: str) -> bool:
     return "." not in call or call.startswith(("builtins.", "?.")) or getattr(source_of((call,)), "id", "") == CLOCK
 
 
-def values_of(changed: Mapping[str, str]) -> dict[str, str]:
+def values_of(changed: _Changed) -> dict[str, str]:
     return {name: digest for name, digest in changed.items() if not name.startswith(GENERATOR)}
 
 

@@ -45,9 +45,7 @@ _STATES_OF = {
 }
 #: Kinds of states that an object of torch's holds.
 _OF_MODELS = frozenset({ValueKind.PARAMETER, ValueKind.BUFFER})
-_HELD = _OF_MODELS | {
-    *(ValueKind.OPTIMIZER_STATE, ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER),
-}
+_HELD = _OF_MODELS | {*OF_OPTIMIZERS, ValueKind.SCHEDULER, ValueKind.SCALER}
 #: What the names of generators begin with that the program made.
 _PASSED = "passed "
 _INTEGER = re.compile(r"-?\d+")
@@ -184,10 +182,8 @@ class _Compared:
         self._sides = (*zip(self._values, (begin, divergence.resumed.second_step), strict=True),)
         self._updates = first_updates(whole.values, begin)
         """How many steps later each optimizer makes its first update."""
-        loaders = () if whole.trace is None else whole.trace.loaders
-        self._persistent = {
-            line: each.location for each in loaders for line in each.iterated_at if each.persistent_workers
-        }
+        loaders = [] if whole.trace is None else [each for each in whole.trace.loaders if each.persistent_workers]
+        self._persistent = {line: each.location for each in loaders for line in each.iterated_at}
         """Where loaders are made whose workers live on from epoch to epoch, by the lines that iterate them."""
         self._whole, self._resumed, interrupted = lines
         self._texts = {**self._resumed.statements, **self._whole.statements}
@@ -217,12 +213,11 @@ class _Compared:
         self._seeded: set[str] = set()
         """The lines of loaders whose workers got other seeds."""
         self._memo: dict[tuple[int, bool], list[ReadOtherwise]] = {}
-        self._given = given = [
-            owner for at, _ in self._makers(_is_optimizer) for owner in self._named_at(at, "parameters")
-        ]
-        self._model = next(iter(given), "model")
+        makers = self._makers(_is_optimizer)
+        self._given = [owner for at, _ in makers for owner in self._named_at(at, "parameters")]
+        self._model = next(iter(self._given), "model")
         """What the first line that makes an optimizer calls the model whose parameters that is given."""
-        self._models = {part for owner in (self._model, *given) for part in owner.split(".")} - {"self"}
+        self._models = {part for owner in (self._model, *self._given) for part in owner.split(".")} - {"self"}
         made = (text for text in self._whole.statements.values() if any(map(_holds_states, text.calls)))
         self._library = {last(path) for text in made for path in text.stores}
         paths = (path.rpartition(".") for text in self._whole.statements.values() for path in text.reads)
@@ -231,8 +226,8 @@ class _Compared:
         stored = [(each.frame.code.function.rpartition(".")[0], each.text.stores) for each in self._whole.changes()]
         kept = {(of, last(path)) for of, paths in stored for path in paths if path.startswith("self.")}
         texts = self._whole.statements.values()
-        makers = {(path, last(call)) for text in texts for path in text.stores for call in text.calls}
-        self._own = {f"{last(path)}.{name}" for path, made in makers for of, name in kept if of == made}
+        stores = {(path, last(call)) for text in texts for path in text.stores for call in text.calls}
+        self._own = {f"{last(path)}.{name}" for path, made in stores for of, name in kept if of == made}
         """Attributes that the program's own classes store, behind the names of what they make."""
         changed = [item for change in self._whole.changes() for item in change.changed.items()]
         self._dictionaries = {path for path, digest in changed if digest[:1] in ("[", "h")}
@@ -258,10 +253,9 @@ class _Compared:
             if there.get(name) == digest != begun.get(name, digest):
                 default = f"torch's default generator{f' of {name}' * (name != 'cpu')}"
                 yield _OF_HOST.get(name, (default,))[0]
-        kept = (name for name, (mine, other) in self._held.items() if mine == other and not self._is_librarys(name))
-        names = {
-            name.removeprefix(GLOBAL) for name in kept if is_plain(mine := self._held[name][0]) or mine[:1] in "mg"
-        }
+        kept = {name: mine for name, (mine, other) in self._held.items() if mine == other}
+        kept = {name: mine for name, mine in kept.items() if is_plain(mine) or mine[:1] in "mg"}
+        names = {name.removeprefix(GLOBAL) for name in kept if not self._is_librarys(name)}
         yield from (f"`{name}`" for name in sorted(names) if "._" not in name)
 
     def not_restored(self, left: int, made: int) -> Iterator[Omission]:
@@ -276,10 +270,9 @@ class _Compared:
                 explained.update([id(each)] if line in drawn_at else ())
         gradients = [] if self._skips else [*self._gradients()]
         if gradients:
-            of_gradients = (
-                each for each in self._roots if each.phase is not Phase.FORWARD or each.cause is RootCause.STRUCTURE
-            )
-            explained.update(map(id, of_gradients))
+            others = [each for each in self._roots if each.phase is not Phase.FORWARD]
+            others += [each for each in self._roots if each.cause is RootCause.STRUCTURE]
+            explained.update(map(id, others))
         yield from self._of_lacks(explained)
         yield from gradients
         for root in sorted(self._roots, key=lambda root: not root.reaches_training):
@@ -302,9 +295,8 @@ class _Compared:
             if not (is_of_lack or is_setting or follows or id(root) in explained):
                 yield from self._tell(self._of_root(root, kinds), reaches=root.reaches_training)
         if made != left and not (self._told or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
-            states = [each for each in self._all if each.root.kind is LineKind.STATE and each.is_used]
             counts = [each for each in self._all if each.root.kind is LineKind.LINE and self._tells(each)][:1]
-            if counts := [each for each in states if self._tells(each)] or counts:
+            if counts := self._used_states() or counts:
                 yield from map(self._of_lines, counts)
                 return
             remedy = "Count the steps or epochs from where the checkpoint was made: `range(first_epoch, epochs)`."
@@ -313,13 +305,9 @@ class _Compared:
 
     def without_steps(self, ended: str) -> Iterator[Omission]:
         """Yield what a run that makes no step goes on without: states that it holds otherwise, or where it ends."""
-        states = [each for each in self._all if each.root.kind is LineKind.STATE and each.is_used and self._tells(each)]
         lost = [(self._of_state(lack), "it skips each step of the resumed run") for lack in self._lacks]
-        if (
-            lost := []
-            if ended
-            else lost or [(self._of_lines(each), "the resumed run makes no step") for each in states]
-        ):
+        lost = lost or [(self._of_lines(each), "the resumed run makes no step") for each in self._used_states()]
+        if lost and not ended:
             yield from (replace(omission, what=f"{omission.what}, and {then}") for omission, then in lost)
             return
         made = [change.location for change in self._resumed.changes()]
@@ -336,6 +324,10 @@ class _Compared:
             )
         what = ended or ("the loop that trains ends at once" if loop else "it ends before the loop that trains")
         yield Omission(what=f"it makes no step: {what}", location=location, remedy=remedy)
+
+    def _used_states(self) -> list[ReadOtherwise]:
+        states = (each for each in self._all if each.root.kind is LineKind.STATE and each.is_used)
+        return [each for each in states if self._tells(each)]
 
     def _around(self, ahead: int) -> list[str]:
         """The lines of the whole run that were executed as it made an update, the innermost first."""
@@ -463,9 +455,8 @@ class _Compared:
             remedy = f"Leave this line out where a checkpoint is loaded, or let it stand before {loads.location}."
         elif loads is not None and kind in _OF_MODELS and self._changes_nothing(loads, name):
             what += f", and the load at {loads.location} changes nothing there: its keys do not match, or hold the same"
-            remedy = (
-                f"Save `{name}.state_dict()` under the names that `{name}` has there: `strict=True` tells which miss."
-            )
+            under = f"Save `{name}.state_dict()` under the names that `{name}` has there"
+            remedy = f"{under}: `strict=True` tells which miss."
         elif loads is not None and loads.location == location and not lack.has_none:
             what += ", though this line loads it: what was saved is not what the whole run had"
             at = f" ({self._written})" if self._written else ""
@@ -488,10 +479,8 @@ class _Compared:
             return "", self._model
         maker = self._optimizer_at(lack.ahead)
         if lack.kind is ValueKind.PARAMETER:
-            named = self._named_at(maker[0], "parameters") or [  # a line that updates several
-                owner for owner in self._given if len({*self._held.get(owner, ())}) > 1
-            ]
-            return "", (*named, self._model)[0]
+            others = [owner for owner in self._given if len({*self._held.get(owner, ())}) > 1]  # a line updates several
+            return "", (*self._named_at(maker[0], "parameters"), *others, self._model)[0]
         return maker
 
     def _gives_no_model(self, lack: NotRestored) -> bool:
@@ -575,9 +564,8 @@ class _Compared:
         """The two lines to paste: where the checkpoint is written, and where it is read or, if that is later, behind
         the line that makes the thing; ``function``: the one in which it has its name."""
         read = self._in_scope(self._resumed, self._loaded, function)
-        holds = {
-            path.partition(".")[0] for text in self._resumed.statements.values() for path in text.reads if "." in path
-        }
+        paths = (path for text in self._resumed.statements.values() for path in text.reads if "." in path)
+        holds = {path.partition(".")[0] for path in paths}
         name = next((path for path in self._text(read).stores if path in holds), "")
         where = "" if name else f", where `checkpoint` is what {self._loaded or 'the resumed run'} loads"
         is_later = bool(read and made and self._order(made) > self._order(read))
@@ -663,8 +651,7 @@ class _Compared:
     def _gradients(self) -> Iterator[Omission]:
         """Yield what the first common update shows of gradients: parameters that have none, or passes that are lost."""
         sides = [digests_by_step(values, ValueKind.GRADIENT).get(step, {}) for values, step in self._sides]
-        passes = self._passes
-        backward = next((root for root in self._roots if root.phase is Phase.BACKWARD), None)
+        backward, passes = next((root for root in self._roots if root.phase is Phase.BACKWARD), None), self._passes
         if not backward or ValueKind.PARAMETER in {lack.kind for lack in self._lacks}:
             return
         if frozen := [name for name in sides[0] if name not in sides[1]]:
@@ -716,11 +703,8 @@ class _Compared:
         plain = (each for each in self._all if each.root.kind is LineKind.STATE and is_plain(each.first))
         states = [each for each in plain if self._tells(each)]
         if not found and root is not None and root.cause is RootCause.ARGUMENT:  # it is given the number itself
-            found = [
-                each
-                for each in states
-                if all(map(str.endswith, (root.first, root.second), (f"={each.first}", f"={each.second}")))
-            ]
+            given = root.first, root.second
+            found = [each for each in states if all(map(str.endswith, given, (f"={each.first}", f"={each.second}")))]
         for path in self._text(_line(root)).reads if root is not None and root.reaches_training else ():
             owner, _, attribute = path.rpartition(".")
             inside = [each for each in states if owner and last(each.root.name) == attribute]  # whoever holds it

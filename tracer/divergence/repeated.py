@@ -518,11 +518,9 @@ def _left(repeated: Repeated) -> Iterator[PlannedChange]:
         yield PlannedChange(number=0, title=title, remedy=remedy_of(source), where=source.location)
     end = repeated.ends[0]
     of_training = end.kind not in (ValueKind.FILE, ValueKind.OUTPUT)
-    how = "Every recorded call agrees, so something else writes it: a process, a thread, a foreign kernel, `numpy`"
-    if not of_training:
-        how = (
-            "No recorded call differs: look for a clock, a name, an order or a number of the machine in what is written"
-        )
+    how = "No recorded call differs: look for a clock, a name, an order or a number of the machine in what is written"
+    if of_training:
+        how = "Every recorded call agrees, so something else writes it: a process, a thread, a foreign kernel, `numpy`"
     yield PlannedChange(
         number=0,
         title=f"Find what makes {end.kind.of(end.name)} another one",

@@ -298,6 +298,9 @@ class _Laboratory:
         self.until: list[int | None] = []
         self.steps = 1
 
+    def values_folder(self) -> Path:
+        return self.folder
+
     def follow(self, name: str, lines: LineOptions, last_step: int | None, *, anew: bool = False) -> LineRun | None:
         self.left -= 1
         self.until.append(last_step)
@@ -358,7 +361,7 @@ def test_a_time_that_is_given_proves_nothing_where_the_run_reads_the_clock_again
 ) -> None:
     """A run that takes its own time from another's makes something that neither had, and may agree by luck."""
     began = replace(BEGAN, path=("b.py:1", "train.py:9")) if asked == "what comes of both" else BEGAN
-    found = _Holding(_Laboratory(tmp_path, outcomes), [began, ASKED[asked]], (), tmp_path, 0, ()).held()
+    found = _Holding(_Laboratory(tmp_path, outcomes), [began, ASKED[asked]], (), 0, ()).held()
     assert ["+".join(each.lines) for each in found if each.agrees] == [proven]
     assert not any(outcomes.values())
 
@@ -392,7 +395,7 @@ def test_a_line_is_held_further_on_its_way_where_a_run_cannot_go_on_with_what_it
 ) -> None:
     """What is proven there is proven of every line that leads there; what a run gives by itself is tried again."""
     laboratory = _Laboratory(tmp_path, outcomes)
-    found = _Holding(laboratory, [PORT, OTHER], (), tmp_path, 0, ()).held()
+    found = _Holding(laboratory, [PORT, OTHER], (), 0, ()).held()
     assert [("+".join(each.lines), each.at, each.agrees) for each in found] == held
     assert not any(outcomes.values())
     assert laboratory.left >= 0
@@ -401,7 +404,7 @@ def test_a_line_is_held_further_on_its_way_where_a_run_cannot_go_on_with_what_it
 def test_where_more_may_enter_on_the_way_the_later_line_is_what_is_proven(tmp_path: Path) -> None:
     laboratory = _Laboratory(tmp_path, {"a.py:1": ["fails"], "b.py:3": ["agrees"]})
     sources = [msgspec.structs.replace(PORT, closed=WAY[:1])]
-    held = _Holding(laboratory, sources, (), tmp_path, 0, ()).held()
+    held = _Holding(laboratory, sources, (), 0, ()).held()
     assert [(each.lines, each.at, each.agrees) for each in held] == [(("b.py:3",), "", True)]
     ordered = _by_proof(sources, held)
     assert [(each.location, each.reaches, each.comes_of) for each in ordered] == [
@@ -445,7 +448,7 @@ def test_a_line_that_is_held_where_others_lead_is_proven_with_them_unless_these_
     for outcome, lines in (("fails", ("b.py:3", "a.py:1")), ("differs", ("b.py:3",))):
         laboratory = _Laboratory(tmp_path / outcome, {"a.py:1": [outcome], "a.py:2": ["differs"], "b.py:3": ["agrees"]})
         (tmp_path / outcome).mkdir()
-        held = _Holding(laboratory, [PORT, own], (), tmp_path / outcome, 0, ()).held()
+        held = _Holding(laboratory, [PORT, own], (), 0, ()).held()
         assert held[-1].lines == lines
         assert all(each.reaches for each in _by_proof([PORT, own], held))
 
@@ -466,7 +469,7 @@ def test_what_a_proven_line_explains_is_no_item_of_its_own() -> None:
 @pytest.mark.parametrize(("is_threads", "runs"), [(False, 1), (True, 2)])
 def test_a_line_of_another_thread_is_proven_by_two_runs_that_agree(tmp_path: Path, is_threads: bool, runs: int) -> None:
     line = msgspec.structs.replace(PORT, is_threads=is_threads)
-    held = _Holding(_Laboratory(tmp_path, {"a.py:1": ["agrees", "agrees"]}), [line], (), tmp_path, 0, ()).held()
+    held = _Holding(_Laboratory(tmp_path, {"a.py:1": ["agrees", "agrees"]}), [line], (), 0, ()).held()
     assert [(each.agrees, each.runs) for each in held] == [(True, runs)]
 
 
@@ -495,14 +498,14 @@ def test_what_a_line_computed_before_it_was_given_values_must_not_go_on(
     laboratory = _Laboratory(tmp_path, {"b.py:8": ["agrees"], "c.py:4": ["differs"]})
     monkeypatch.setattr(laboratory, "compare", lambda first, second: differs)
     (tmp_path / f"{digest_text('b.py:8')}.calls").write_text("0 1\n", encoding="utf-8")
-    (held,) = _Holding(laboratory, [OTHER], (), tmp_path, 0, ()).held()
+    (held,) = _Holding(laboratory, [OTHER], (), 0, ()).held()
     assert held.agrees != trains
 
 
 def test_rows_of_a_query_are_held_where_they_are_taken(tmp_path: Path) -> None:
     query = LineSource(location="a.py:1", held_at="a.py:2", reaches=True, names=(RESULT,), path=WAY, closed=WAY[1:])
     laboratory = _Laboratory(tmp_path, {"b.py:3": ["agrees"]})
-    held = _Holding(laboratory, [query], (), tmp_path, 0, ()).held()
+    held = _Holding(laboratory, [query], (), 0, ()).held()
     assert [(each.lines, each.at, each.agrees) for each in held] == [(("a.py:1",), "b.py:3", True)]
 
 
@@ -515,7 +518,7 @@ def test_runs_are_not_ended_where_the_number_of_steps_differs(
     divergence = Divergence(agrees=False, calls_compared=1, calls=(2, 1), roots=(root,), losses=losses)
     laboratory = _Laboratory(tmp_path, {"b.py:8": ["agrees"]})
     laboratory.steps = 6
-    find_lines(laboratory, divergence, lambda: tmp_path, ComparedLines(sources=(OTHER,)))
+    find_lines(laboratory, divergence, ComparedLines(sources=(OTHER,)))
     assert {*laboratory.until} == {until}
 
 
@@ -740,7 +743,7 @@ def test_runs_are_followed_to_the_step_in_which_a_difference_lasts(tmp_path: Pat
     roots = (_root(0), _root(5, step=4, reaches_training=lasts))
     divergence = Divergence(agrees=False, calls_compared=1, calls=(2, 1), roots=roots)
     laboratory = _Laboratory(tmp_path, {"b.py:8": ["agrees"]})
-    find_lines(laboratory, divergence, lambda: tmp_path, ComparedLines(sources=(OTHER,)))
+    find_lines(laboratory, divergence, ComparedLines(sources=(OTHER,)))
     assert {*laboratory.until} == {4 if lasts else 0}
 
 

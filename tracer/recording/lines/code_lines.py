@@ -34,15 +34,11 @@ _STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
 _MARKS: dict[type, str] = {
     ast.Return: LineMark.RETURNS,
     ast.ExceptHandler: LineMark.CATCHES,
-    ast.If: LineMark.DECIDES,
-    ast.While: LineMark.DECIDES,
-    ast.IfExp: LineMark.DECIDES,
     ast.JoinedStr: LineMark.FORMATS,
-    ast.Import: LineMark.IMPORTS,
-    ast.ImportFrom: LineMark.IMPORTS,
     ast.ClassDef: LineMark.IDLE,
-    ast.DictComp: LineMark.KEYED,
-    ast.SetComp: LineMark.KEYED,
+    **dict.fromkeys((ast.If, ast.While, ast.IfExp), LineMark.DECIDES),
+    **dict.fromkeys((ast.Import, ast.ImportFrom), LineMark.IMPORTS),
+    **dict.fromkeys((ast.DictComp, ast.SetComp), LineMark.KEYED),
 }
 #: What calls code, or goes through something.
 _CALLING = ("CALL", "BEFORE_", "SETUP_", "GET_A", "UNPACK_", "LIST_EXTEND", "SET_UPDATE", "BINARY_", "INPLACE_")

@@ -1,9 +1,8 @@
 """Keeps what a line gave in one run, and gives it to another after the same line: an experiment that proves a line.
 
-Values are kept as plain data, in the job's own folder: numbers, texts, containers of them, arrays, tensors, the states
-of generators, objects by their attributes, and pickled where their state is C's. What is given is put into what the
-program has there: a tensor's memory, a generator, an object's own dictionary, or the frame's variable. What cannot be
-given wholly, a file or a thread, says so.
+Values are plain data in the job's own folder: objects by their attributes, and pickled where their state is C's.
+What is given is put into what the program has there: a tensor's memory, a generator, an object's own dictionary, or the
+frame's variable. What cannot be given wholly, a file or a thread, says so.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class HeldLines:
     """The values of some lines, kept in or given from files of one folder."""
 
     def __init__(self, asked: LineOptions) -> None:
-        self._lines, self.gives, self._folder = frozenset(asked.held), asked.gives, Path(asked.folder)
+        self.gives, self._folder = asked.gives, Path(asked.folder)
         self._branches = frozenset(asked.branches)
         self._draws = {at: generator for generator, _, at in (each.partition(" ") for each in asked.draws)}
         self._files: dict[str, BinaryIO] = {}
@@ -81,10 +80,6 @@ class HeldLines:
         self._left = _BYTES
         self.names: dict[str, str] = {}
         """Temporary names of this run, and what they are in every run."""
-
-    def holds(self, at: str) -> bool:
-        """Return whether the line ``at`` is one of these."""
-        return at in self._lines
 
     def before(self, line: Executed) -> None:
         """A held line begins. If it draws, what it draws follows from the state before it."""
@@ -143,10 +138,9 @@ class HeldLines:
                         continue
                     kept[path] = kept_form(value)
             except Unkeepable as problem:
-                is_or_holds = "is" if qualified(type(value)) == str(problem) else "holds"
-                self._note(
-                    at, f"{is_or_holds} a {problem}, of which no copy can be kept", path.replace(RETURNED, RESULT)
-                )
+                words = "is" if qualified(type(value)) == str(problem) else "holds"
+                words += f" a {problem}, of which no copy can be kept"
+                self._note(at, words, path.replace(RETURNED, RESULT))
             except Exception:  # a failure of the recorder must not reach the program
                 self._note(at, "is such that no copy can be kept", path)
         data = _dumped((line.executor, _renamed(kept, self.names)))

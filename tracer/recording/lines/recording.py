@@ -127,9 +127,8 @@ class LineRecording:
         """Returns the index of the next call in the file of values; ``None`` if none is written."""
         self.problem = ""
         """The reason why no lines are recorded; empty if they are."""
-        self._roots = tuple(
-            {os.path.join(form(root), "") for root in roots for form in (os.path.abspath, os.path.realpath)}
-        )
+        forms = (form(root) for root in roots for form in (os.path.abspath, os.path.realpath))
+        self._roots = tuple({os.path.join(root, "") for root in forms})
         self._began = time.time_ns()
         self._written_at: dict[str, dict[str, int]] = {}
         """By folder: what was opened there to be written, or made, and when."""
@@ -193,6 +192,8 @@ class LineRecording:
         self._output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
         self._written = set()
         self.write(LinesHeader(tracer_version=__version__))
+        for frame in self.thread.stack:  # a fork goes on in them
+            frame.write_entered({})
 
     def is_over(self) -> bool:
         """Return whether no lines are followed any more, as the time for them is up."""
@@ -256,12 +257,9 @@ class LineRecording:
         self._role, self._forks = f"{self._role}.{self._forks}", 0
         with suppress(OSError):
             os.close(self._output)
-        self._output = -1
+        self._output, self.next_call = -1, lambda: None  # its calls are not its parent's
         with suppress(OSError):
             self._open(self.path.with_name(self.path.name + self._role))
-        self.next_call = lambda: None  # its calls are not its parent's
-        for frame in self.thread.stack:
-            frame.write_entered({})
 
     def move_to(self, path: Path) -> None:
         """This process was forked, and is recorded by itself: its lines go to ``path``."""
@@ -271,8 +269,6 @@ class LineRecording:
         with suppress(OSError):
             left.unlink()
         self._open(path)
-        for frame in self.thread.stack:
-            frame.write_entered({})
 
     # --- frames ---
 
@@ -357,7 +353,7 @@ class LineRecording:
             file = spell(Site(path, 0, "", USER, folder)).rpartition(":")[0]
             known = self._codes[id(code)] = _Code(next(self._numbers), code, file, is_library=is_inside)
             if self.held is not None:
-                known.held = frozenset(line for line in (0, *known.texts) if self.held.holds(known.location(line)))
+                known.held = frozenset(line for line in (0, *known.texts) if known.location(line) in self.asked.held)
         return known
 
     def write_code(self, code: _Code) -> None:

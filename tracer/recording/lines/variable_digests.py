@@ -31,9 +31,7 @@ _MOST_VALUES = 600
 #: Arrays above this many bytes are read in pieces spread over them.
 _WHOLE_ARRAY, _PIECES = 1 << 20, 64
 #: Packages whose objects stand for threads, processes and connections of the system's, or for what these have ready.
-_HANDLES = frozenset(
-    {"threading", "multiprocessing", "subprocess", "concurrent", "asyncio", "socket", "selectors", "queue"}
-)
+_HANDLES = {"threading", "multiprocessing", "subprocess", "concurrent", "asyncio", "socket", "selectors", "queue"}
 #: What such an object holds at a moment, while what is taken out of it is a value; and its number.
 _READY = frozenset({"queue", "unfinished_tasks", "pid"})
 #: By the type of a generator: where the global one of that type is.

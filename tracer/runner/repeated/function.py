@@ -143,7 +143,7 @@ def compared_with(base: Recording, calls: FunctionCalls, name: str, runs: int, *
     shown = min(diverging, key=lambda divergence: divergence.begins) if diverging else divergences[0]
     found = FoundLines()
     if hold and shown.differs:
-        found = find_lines(calls, shown, calls.values_folder)
+        found = find_lines(calls, shown)
     return Repeated(
         name=name,
         runs=tuple(

@@ -68,10 +68,8 @@ def change_circumstances(order: Order) -> None:
     if Circumstance.ADDRESSES not in order.held:
         move_objects(order.number)
     switch_threads_otherwise(order.number)
-    for change in (
-        *(circumstance.held for circumstance in order.held),
-        order.varied.varied if order.varied is not None else None,
-    ):
+    varied = None if order.varied is None else order.varied.varied
+    for change in (*(circumstance.held for circumstance in order.held), varied):
         if change is not None and change.inside is not None:
             change.inside(order.planned)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import compare_recordings
@@ -55,7 +56,6 @@ from tracer.runner.repeated.root_lines import (
     certain,
     find_lines,
     known_lines,
-    known_source,
     lines_of_time,
     needs_lines,
     with_diverging,
@@ -63,6 +63,7 @@ from tracer.runner.repeated.root_lines import (
 from tracer.runner.script import StepRange, Task, texts_of, with_neighbours
 from tracer.session import judge
 from tracer.tables.settings import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
+from tracer.tables.sources import source_by_id
 from tracer.trace.file import load_family
 from tracer.trace.lines import follows_to_the_end
 from tracer.trace.merging import merge_traces
@@ -135,7 +136,6 @@ class _Series:
         self.started = started
         """Runs started so far: in a distributed job each run has a number of its own."""
         self.runs: list[Run] = []
-        self.recordings: dict[str, Recording] = {}
         self.compared: dict[str, list[Divergence]] = {}
         self.names: dict[int, str] = {}
         self.notes: dict[str, str] = {}
@@ -176,8 +176,8 @@ class _Series:
         if self.asked.children is None and self._trains_elsewhere(base) and not launching.ENDING.by:
             say("tracer: run 1 trained nothing itself, and started processes: once more, recording them too")
             self.children = True
-            for earlier in (self.runs, self.recordings):
-                earlier.clear()
+            self.runs.clear()
+            self.families.clear()
             first = self._run(f"{self.prefix}1", "run 1")
             base = self._recording(first)
         if base is None:
@@ -308,8 +308,7 @@ class _Series:
             if is_others and not any(source.reaches and source.source for source in self.found.sources):
                 self.found = FoundLines(note="none of this rank is of a known kind: see what the other ranks say")
         elif diverging is not None:
-            laboratory = _LineRuns(self, snapshot)
-            self.found = find_lines(laboratory, diverging, laboratory.values_folder, known)
+            self.found = find_lines(_LineRuns(self, snapshot), diverging, known)
 
     def _find_lines_of_ranks(self, rank: Rank, diverging: Divergence | None, known: ComparedLines | None) -> None:
         """Follow lines in two further runs of all ranks, where one rank needs them; each compares its own.
@@ -328,16 +327,15 @@ class _Series:
         if known is not None:
             self.found = FoundLines(known.sources, note="; ".join((*known.notes, alone)))
         if told is None:
-            if own > _NO_STEP:
-                note = "the other ranks are not reached, which would have to make the same runs"
-                self.found = FoundLines(note=note)
+            note = "the other ranks are not reached, which would have to make the same runs"
+            self.found = FoundLines(note=note) if own > _NO_STEP else self.found
             return
         self.most = self.started + (2 if max(told) > _NO_STEP else 0)
         laboratory = _LineRuns(self, None, max(told))
         if own > _NO_STEP:
             assert diverging is not None
-            self.found = find_lines(laboratory, diverging, laboratory.values_folder)
-            self.found = self.found._replace(note="; ".join(filter(None, (self.found.note, alone))))
+            found = find_lines(laboratory, diverging)
+            self.found = found._replace(note="; ".join(filter(None, (found.note, alone))))
         else:
             for number in range(laboratory.left):
                 laboratory.follow(f"lines-{number + 1}", LineOptions(), None)
@@ -349,13 +347,16 @@ class _Series:
         diverging = self._diverging()
         if diverging is None or self.ended_by or self.asked.hold == ():
             return
-        if self.asked.hold is None and (self.found.is_proven or certain(diverging.roots)):
+        is_proven = any(held.agrees for held in self.found.held)
+        if self.asked.hold is None and (is_proven or certain(diverging.roots)):
             return
         if current_rank() is not None:
             self.not_held = "several ranks would have to make the same further runs"
             return
         candidates = self._candidates(snapshot)
-        if self.asked.hold is None and (row := known_source(self.found.sources)) is not None:
+        # No circumstance but its own explains a line of a known kind.
+        rows = (source_by_id(source.source) for source in self.found.sources if source.reaches)
+        if self.asked.hold is None and (row := next(rows, None)) is not None:
             candidates = [candidate for candidate in candidates if candidate.value in row.circumstances]
         if self.asked.hold is None and hangs_on_settings_alone(diverging.roots, self._findings() or ()):
             candidates = [candidate for candidate in candidates if candidate is Circumstance.SETTINGS]
@@ -381,7 +382,7 @@ class _Series:
             self.held = tuple(map(without_luck, self.held))
         if self.may_be_luck:
             chance = "runs in which nothing is held agree at times too"
-            self.held = tuple(msgspec.structs.replace(held, is_cause=False, no_proof=chance) for held in self.held)
+            self.held = tuple(replace(held, is_cause=False, no_proof=chance) for held in self.held)
 
     def _candidates(self, snapshot: Snapshot | None) -> list[Circumstance]:
         """Return the circumstances that can be held here and may explain why two runs diverge."""
@@ -414,7 +415,7 @@ class _Series:
         return {name: value for name, value in planned.items() if self.sets.get(name) != value}
 
     def _threads(self) -> int:
-        base = self.recordings.get("run 1")
+        base = self.families.get("run 1", {}).get("")
         threads = base.environment.num_threads if base is not None and base.environment is not None else None
         return threads or os.cpu_count() or 1
 
@@ -497,13 +498,11 @@ class _Series:
 
     def _recording(self, run: Run) -> Recording | None:
         """The recording of ``run``, read once; ``None`` if there is none."""
-        if run.name not in self.recordings:
-            try:
+        with suppress(TraceError):
+            if run.name not in self.families:
                 self.families[run.name] = read_family(recordings_in(self.scratch) / run.file)
-                self.recordings[run.name] = self.families[run.name][""]
-            except TraceError:
-                return None
-        return self.recordings[run.name]
+            return self.families[run.name][""]
+        return None
 
     def _note(self, arm: str, base: Recording, other: Recording) -> None:
         """Note what the reader must know about an arm, above all that it changed nothing."""
@@ -518,7 +517,9 @@ class _Series:
 
     def result(self, settings: str, as_it_stands: Repeated | None = None) -> Repeated:
         """Return the outcome of all runs together."""
-        recordings = {run.name: recording for run in self.runs if (recording := self._recording(run)) is not None}
+        recordings = ((run, self._recording(run)) for run in self.runs)
+        calls = {run.name: len(recording.values) for run, recording in recordings if recording is not None}
+        plain = (run.name for run in self.runs if run.name in calls and not run.held)
         roots = with_arms(self.compared)
         changed = {arm.value: arm.varied.words for arm in Circumstance if arm.varied is not None}
         every = [divergence for divergences in self.compared.values() for divergence in divergences]
@@ -528,10 +529,7 @@ class _Series:
             shown = min(diverging, key=lambda divergence: divergence.begins)
         return Repeated(
             name=os.path.basename(os.path.normpath(self.asked.task.target)),
-            runs=tuple(
-                msgspec.structs.replace(run, calls=len(recordings[run.name].values)) if run.name in recordings else run
-                for run in self.runs
-            ),
+            runs=tuple(replace(run, calls=calls.get(run.name, run.calls)) for run in self.runs),
             divergence=shown,
             second=self.names[id(shown)],
             roots=roots,
@@ -550,17 +548,14 @@ class _Series:
             texts=texts_of((source.called_from or source.location for source in self.found.sources), os.getcwd()),
             source=with_neighbours((root.called_from or root.location for root in roots), os.getcwd()),
             ended_by=self.ended_by,
-            unrecorded=not_followed(
-                self.families[run.name] for run in self.runs if run.name in recordings and not run.held
-            ),
+            unrecorded=not_followed(map(self.families.__getitem__, plain)),
         )
 
     def _nothing_recorded(self, run: Run) -> TracerError:
         if self.ended_by:
             return EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
-        return TraceError(
-            f"{run.name} ended with exit code {run.code} before anything was recorded", hint="its own words are above"
-        )
+        words = f"{run.name} ended with exit code {run.code} before anything was recorded"
+        return TraceError(words, hint="its own words are above")
 
 
 class _Copies:
@@ -608,10 +603,8 @@ class _LineRuns(_Copies):
         if last_step is not None and not series.asked.whole:
             steps = order.task.steps
             stop = last_step + 1 if steps.stop is None else min(steps.stop, last_step + 1)
-            order = msgspec.structs.replace(
-                order,
-                task=msgspec.structs.replace(order.task, steps=StepRange(steps.start, stop), exit_after_steps=True),
-            )
+            task = replace(order.task, steps=StepRange(steps.start, stop), exit_after_steps=True)
+            order = replace(order, task=task)
         say(f"tracer: {name}")
         code, stopped = series._further(order, folder=folder)
         if lines.gives and series.has_failed(code):
@@ -686,7 +679,7 @@ def without_luck(held: Held) -> Held:
     if not held.is_cause or Circumstance.THREADS.value in held.circumstances:
         return held
     chance = "threads that are not followed train what differs, and may have agreed by chance"
-    return msgspec.structs.replace(held, is_cause=False, no_proof=chance)
+    return replace(held, is_cause=False, no_proof=chance)
 
 
 def repeat_script(asked: Asked) -> Result:
@@ -704,7 +697,7 @@ def repeat_script(asked: Asked) -> Result:
             series = _Series(asked, scratch, "run-", NAMED[asked.settings])
             series.answer(snapshot)
             return Result(repeated=series.result(asked.settings), report=lambda: series.report)
-        plain = _Series(msgspec.structs.replace(asked, arms=()), scratch, "run-", {})
+        plain = _Series(replace(asked, arms=()), scratch, "run-", {})
         plain.go()
         before = plain.result(Settings.RECORDED.value)
         if plain.ended_by:
@@ -716,6 +709,6 @@ def repeat_script(asked: Asked) -> Result:
         try:
             series.answer(snapshot)
         except EndedEarly:
-            before = msgspec.structs.replace(before, ended_by=launching.ENDING.by)
+            before = replace(before, ended_by=launching.ENDING.by)
             return Result(repeated=before, report=lambda: plain.report)
         return Result(repeated=series.result(PLANNED, before), report=lambda: plain.report)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.cut_lines import RunLines
@@ -97,46 +98,40 @@ class _Runs:
         found_there = _files(folder)
         interrupted = self._run("interrupted", folder, asked.stop, ends_before=asked.stop_after)
         wrote = _files(folder) != found_there
-        found = [self._before_it_resumes(role, whole[role], interrupted.get(role)) for role in made]
-        if not any(each.unknown for each in found):
+        found = {role: self._before_it_resumes(whole[role], interrupted.get(role)) for role in made}
+        if not any(each.unknown for each in found.values()):
             resumed = self._run("resumed", folder, asked.resume)
             if missing := next((role for role in made if role not in resumed), ""):
                 raise TraceError(f"the resumed run has no {missing.replace('-', ' ')}", hint="its own words are above")
             code = self._runs[-1].code
-            ends = (
-                f"it ended with exit code {code}" if code else "",
-                "" if wrote else "the interrupted run wrote no file in its folder",
-            )
-            found = [
-                hold_against(
-                    whole[role], resumed[role], each.stopped_after, self._lines(role), "; ".join(filter(None, ends))
-                )
-                for role, each in zip(made, found, strict=True)
-            ]
-        role, shown = next(
-            ((role, each) for role, each in zip(made, found, strict=True) if not each.agrees),
-            (next(iter(made)), found[0]),
-        )
+            ends = [f"it ended with exit code {code}"] if code else []
+            ended = "; ".join(ends if wrote else [*ends, "the interrupted run wrote no file in its folder"])
+            found = {
+                role: hold_against(whole[role], resumed[role], each.stopped_after, self._lines(role), ended)
+                for role, each in found.items()
+            }
+        role = next((role for role, each in found.items() if not each.agrees), next(iter(found)))
+        shown = found[role]
         trace = whole[""].trace if "" in whole else None
         unrecorded = 0 if self._children or trace is None else trace.not_followed
-        shown = msgspec.structs.replace(shown, process=role, processes=len(made), not_compared=unrecorded)
+        shown = replace(shown, process=role, processes=len(made), not_compared=unrecorded)
         failed = next((run for run in self._runs if run.code and run.name != "interrupted"), None)
         if failed is not None and shown.agrees:
-            shown = msgspec.structs.replace(shown, unknown=f"the {failed.name} run ended with exit code {failed.code}")
+            shown = replace(shown, unknown=f"the {failed.name} run ended with exit code {failed.code}")
         if shown.not_restored:
             again = compare_families(whole, self._run("whole-again", self._snapshot.copy()), _compare)
             if again.roots:
                 why = f"the whole run does not repeat itself: {_place(again.roots[0])}; run `tracer repeat` first"
-                shown = msgspec.structs.replace(shown, unknown=why, not_restored=(), beside=())
+                shown = replace(shown, unknown=why, not_restored=(), beside=())
         if lost := self._snapshot.lost():
             why = (
                 f"{lost}, too large to be copied, was the same file in all runs, and one wrote to it: it is another now"
             )
-            shown = msgspec.structs.replace(shown, unknown=why)
+            shown = replace(shown, unknown=why)
         name = os.path.basename(os.path.normpath(asked.task.target))
-        return msgspec.structs.replace(shown, name=name, runs=tuple(self._runs))
+        return replace(shown, name=name, runs=tuple(self._runs))
 
-    def _before_it_resumes(self, role: str, whole: Recording, interrupted: Recording | None) -> ResumedRun:
+    def _before_it_resumes(self, whole: Recording, interrupted: Recording | None) -> ResumedRun:
         """How far the interrupted run came, and why it is not the whole one's beginning, if it is not."""
         if interrupted is None or not (made := steps_made(interrupted.values)):
             raise TraceError("the interrupted run made no optimizer step", hint="end it later")
@@ -145,9 +140,8 @@ class _Runs:
         root, unknown = next(roots, None), ""
         if root is not None:
             how = " with the arguments of --stop" if self._asked.stop_after is None else ""
-            unknown = (
-                f"the interrupted run{how} does not begin as the whole one: {_place(root)}; run `tracer repeat` first"
-            )
+            parts = f"does not begin as the whole one: {_place(root)}"
+            unknown = f"the interrupted run{how} {parts}; run `tracer repeat` first"
         return ResumedRun(name="", stopped_after=made, unknown=unknown)
 
     def _lines(self, role: str) -> tuple[RunLines, ...]:
@@ -161,7 +155,7 @@ class _Runs:
         remove_run(output)
         task = within(self._asked.task, folder)
         order = Order(
-            task=msgspec.structs.replace(task, args=(*task.args, *args), ends_before=ends_before),
+            task=replace(task, args=(*task.args, *args), ends_before=ends_before),
             output=os.path.abspath(output),
             children=self._children,
             number=len(self._runs),

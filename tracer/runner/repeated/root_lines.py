@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
@@ -26,7 +26,7 @@ from tracer.errors import TraceError
 from tracer.plain import say
 from tracer.recording.lines.holding import calls_inside, gave_others, problem_of
 from tracer.recording.options import LineOptions
-from tracer.tables.sources import Source, source_by_id
+from tracer.tables.sources import source_by_id
 from tracer.trace.file import child_path
 from tracer.trace.lines import ARGUMENTS, RESULT, TIME_IS_UP
 
@@ -57,6 +57,9 @@ class LineRuns(Protocol):
     def left(self) -> int:
         """Runs that may still be made."""
 
+    def values_folder(self) -> Path:
+        """A folder for the values of lines."""
+
     def follow(self, name: str, lines: LineOptions, last_step: int | None, *, anew: bool = False) -> LineRun | None:
         """Make a run whose lines are followed, up to the end of a step; ``None`` if it left nothing to compare.
 
@@ -77,11 +80,6 @@ class FoundLines(NamedTuple):
     held: tuple[HeldLine, ...] = ()
     note: str = ""
     """Why nothing was found, or what it lacks."""
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether runs agree when lines are held."""
-        return any(held.agrees for held in self.held)
 
 
 def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
@@ -113,11 +111,6 @@ def with_diverging(sources: tuple[LineSource, ...], held: Sequence[Held]) -> tup
     return (led, *(each for each in sources if each.location != led.location)) if led else sources
 
 
-def known_source(sources: Sequence[LineSource]) -> Source | None:
-    """The row of the first line that reaches a call: no circumstance but its own explains a line of a known kind."""
-    return next((source_by_id(source.source) for source in sources if source.reaches), None)
-
-
 def needs_lines(divergence: Divergence) -> bool:
     """Return whether lines can tell more of a divergence than its roots do."""
     roots = lasting_first(divergence.roots)
@@ -145,13 +138,8 @@ def lines_of_time(first: Path, second: Path) -> tuple[LineSource, ...]:
     return tuple(replace(source, reaches=True, is_followed=False) for source in compared.timed)
 
 
-def find_lines(
-    laboratory: LineRuns, divergence: Divergence, folder: Callable[[], Path], known: ComparedLines | None = None
-) -> FoundLines:
-    """Follow lines in two further runs, unless they are ``known``, and hold those that reach a call that differs.
-
-    ``folder``: one for values.
-    """
+def find_lines(laboratory: LineRuns, divergence: Divergence, known: ComparedLines | None = None) -> FoundLines:
+    """Follow lines in two further runs, unless they are ``known``, and hold those that reach a call that differs."""
     if not needs_lines(divergence):
         return FoundLines(certain(divergence.roots))
     lasting = lasting_first(divergence.roots)
@@ -173,7 +161,7 @@ def find_lines(
         last = lasting_first(again.roots)[0].step if again.roots else None
     reaching = [source for source in compared.sources if source.reaches]
     keys = {root.key for root in lasting if root.reaches_training or not lasting[0].reaches_training}
-    held = _Holding(laboratory, reaching, compared.first, folder(), last, keys).held()
+    held = _Holding(laboratory, reaching, compared.first, last, keys).held()
     sources = _by_proof(compared.sources, held)
     drilled = _drilled(laboratory, sources[0], last) if reaching else None
     if drilled is None:
@@ -289,11 +277,8 @@ def compared_traces(first: Path, second: Path, divergence: Divergence) -> Compar
     process = lasting[0].process if lasting else ""
     role = process.removeprefix("child ")
     ours, theirs = (read_run(child_path(trace, role) if role else trace) for trace in (first, second))
-    roots = [
-        root
-        for root in lasting
-        if root.process == process and root.cause.is_from_lines and root.step <= lasting[0].step
-    ]
+    of_process = (root for root in lasting if root.process == process and root.step <= lasting[0].step)
+    roots = [root for root in of_process if root.cause.is_from_lines]
     is_of_second = bool(roots) and roots[0].only_second
     calls = [root.call for root in roots if root.only_second == is_of_second]
     compared = compared_lines(*((theirs, ours) if is_of_second else (ours, theirs)), calls)
@@ -342,12 +327,11 @@ class _Holding:
         laboratory: LineRuns,
         sources: Sequence[LineSource],
         first: Collection[str],
-        kept: Path,
         last: int | None,
         keys: Collection[tuple[str, ...]],
     ) -> None:
         self._laboratory, self._sources, self._first = laboratory, sources, first
-        self._kept, self._last, self._keys = kept, last, keys
+        self._kept, self._last, self._keys = laboratory.values_folder(), last, keys
         self._ways = {source.location: _ways(source, sources) for source in sources}
         self._free: list[str] = []
         """Places of whose values a copy was kept."""
@@ -373,11 +357,8 @@ class _Holding:
         places = tuple(dict.fromkeys(place for way in self._ways.values() for place in way))[:_MOST_PLACES]
         if not places or self._laboratory.left < 2:
             return None
-        branches = tuple(
-            source.held_at if source.kind is LineKind.LINE else source.location
-            for source in self._sources
-            if source.kind is LineKind.BRANCH or source.held_at != source.location
-        )
+        decide = [each for each in self._sources if each.kind is LineKind.BRANCH or each.held_at != each.location]
+        branches = tuple(each.held_at if each.kind is LineKind.LINE else each.location for each in decide)
         draws = tuple(f"{each.generator} {each.location}" for each in self._sources if each.kind is LineKind.DRAW)
         self._lines = LineOptions(held=places, branches=branches, draws=draws, folder=str(self._kept))
         base = self._laboratory.follow("kept", self._lines, self._last, anew=True)
@@ -410,14 +391,10 @@ class _Holding:
             named = tuple(at for place in places for at in roots[place])  # a draw, and who takes its number
             return _Try(named, tuple(dict.fromkeys((*places, *(at for at in named if at in self._free)))), way, at)
 
-        tries = [
-            tried(
-                [place],
-                tuple(dict.fromkeys(other for at in roots[place] for other in self._ways[at])),
-                "" if place in roots[place] else place,
-            )
-            for place in alone[:_MOST_ALONE]
-        ]
+        tries = []
+        for place in alone[:_MOST_ALONE]:
+            ways = dict.fromkeys(other for at in roots[place] for other in self._ways[at])
+            tries.append(tried([place], tuple(ways), "" if place in roots[place] else place))
         return [*tries, tried([*roots])] if len(roots) > 1 and alone else tries
 
     def _try(self, tried: _Try, base: Family, may_be_luck: bool) -> list[_Try]:
