@@ -110,7 +110,7 @@ def hold_against(
     run; ``ended``: what is known of the end of a run that makes no step."""
     values = whole.values, resumed.values
     step = resumed_from(*values, stopped_after)
-    step = step or optimizers_from(*values, stopped_after) or step
+    step = optimizers_from(*values, stopped_after) if step == 0 else step
     made = steps_made(values[0]), steps_made(values[1])
     found = ResumedRun(name=whole.name, stopped_after=stopped_after, step=step, steps=(made[0] - (step or 0), made[1]))
     if step == 0 and stopped_after:
