@@ -383,7 +383,7 @@ TIMED = {
     ),
     "a result that is waited for no longer, by its place": (
         "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\nk = pool.submit(int)\n"
-        "n = ''.join(['a'])\nop({}.get(k, 0))\ngot = k.result(9)\nop(got)\n",
+        "n = ''.join(['a'])\nop({}.get(k, 0))\ngot = k.result(9)\nop(got)\npool.shutdown()\n",
         [9],
     ),
     "what is waited for, by its place": (
