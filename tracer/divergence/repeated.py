@@ -168,7 +168,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     def possible(self) -> tuple[LineSource, ...]:
         """Lines that differ and may be why the runs end differently, without proof, as no call is known to: those of a
         known kind first."""
-        is_known = self.cause is not None or any(source.reaches for source in self.sources)
+        is_known = self.cause is not None or self.reaching
         return tuple(sorted(self.sources, key=lambda source: not source.source)) if self.ends and not is_known else ()
 
     @property
@@ -206,9 +206,14 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return next((held for held in self.held if held.is_cause), None)
 
     @property
+    def reaching(self) -> tuple[LineSource, ...]:
+        """The lines that reach a call that differs; the first one is named before all others."""
+        return tuple(source for source in self.sources if source.reaches)
+
+    @property
     def diverging_held(self) -> Held | None:
         """The circumstances with which runs begin to differ at the line that is named first, and not before."""
-        named = next((source.location for source in self.sources if source.reaches), None)
+        named = next((source.location for source in self.reaching), None)
         kept = (held for held in self.held if not (held.agrees or held.no_proof))
         return next((held for held in kept if held.first is not None and _line(held.first) == named), None)
 
@@ -355,7 +360,7 @@ def next_steps(
     steps: dict[tuple[str, str, str], list[int]] = {}
     # A change whose settings were made did not help.
     unmade = [change for change in plan if not (change.sets and change.sets.items() <= repeated.sets.items())]
-    named = next((source for source in repeated.sources if source.reaches), None)
+    named = next(iter(repeated.reaching), None)
     row, cause = source_by_id(named.source) if named is not None else None, repeated.cause
     is_held = row is not None and cause is not None and not {*cause.circumstances}.isdisjoint(row.circumstances)
     in_vain = any(held.runs and not held.agrees and not held.problem for held in repeated.held_lines)
@@ -418,7 +423,7 @@ def _lines(repeated: Repeated, *, is_spoken: bool) -> Iterator[PlannedChange]:
     """
     told: list[str] = []
     beside = repeated.diverging_held
-    reaching, proven = [source for source in repeated.sources if source.reaches], repeated.proven_lines
+    reaching, proven = repeated.reaching, repeated.proven_lines
     behind = {at for source in reaching if source.location in proven for at in source.comes_of}
     has_kind = any(source.location in behind and source_by_id(source.source) for source in reaching)
     for source in (source for source in reaching if not (source.comes_of and has_kind)):

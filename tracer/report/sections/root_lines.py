@@ -94,7 +94,7 @@ def proof_of(repeated: Repeated) -> str:
     """What holding lines showed, without a full stop; empty where none was held."""
     proven = next((held for held in repeated.held_lines if held.agrees), None)
     if proven is not None:
-        named = next((source.location for source in repeated.sources if source.reaches), "")
+        named = next((source.location for source in repeated.reaching), "")
         there = "there" if proven.lines == (named,) and not proven.at else f"at {proven.at or joined(proven.lines)}"
         if any(source.location in proven.lines and named in source.comes_of for source in repeated.sources):
             there += ", which takes what comes of it"
