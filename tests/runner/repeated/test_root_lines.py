@@ -412,7 +412,7 @@ def test_where_more_may_enter_on_the_way_the_later_line_is_what_is_proven(tmp_pa
         ("b.py:3", True, ("a.py:1",)),
     ]
     assert "train.py:9" not in what_it_does(ordered[1])
-    said = proof_of(cast("Repeated", SimpleNamespace(sources=ordered, held_lines=held)))
+    said = proof_of(cast("Repeated", SimpleNamespace(sources=ordered, reaching=ordered, held_lines=held)))
     assert "there" not in said
     assert "b.py:3, which takes what comes of it" in said
 
