@@ -80,7 +80,8 @@ class _Watcher(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that the other finders give, or ``None`` for every module but the watched ones."""
-        if _BEFORE_IMPORTS and not self._asking_the_others:
+        # What torch imports of its own, most of all that is imported, draws nothing.
+        if _BEFORE_IMPORTS and not self._asking_the_others and not fullname.startswith("torch."):
             frame: FrameType | None = sys._getframe(1)
             while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
                 frame = frame.f_back
