@@ -23,6 +23,8 @@ pytest.register_assert_rewrite(
 )
 # Inductor compiles three programs to learn what the processor can do: fifteen seconds in each process that compiles.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+# Torch's threads sleep while they wait: two workers' threads that spin on two cores took seven times the processor.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # A run that is to be green or red tries the same examples each time; ``make test-all`` looks for new ones.
 # No test fails on a time: a machine that others use too is slow now and then.
 _PATIENT = settings(settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
