@@ -59,7 +59,7 @@ def what_it_does(source: LineSource) -> str:
         return f"takes what comes of {joined(source.comes_of)}, and what else may enter behind"
     if source.kind is LineKind.DRAW:
         name = _GENERATORS.get(source.generator, f"the generator of {source.generator}")
-        return f"draws from {name}, which nothing seeded alike"
+        return f"draws from {name}, which no fixed seed set"
     if rows := rows_of(source):
         return joined([row.name for row in rows])
     if source.kind is LineKind.BRANCH:
