@@ -58,9 +58,6 @@ def test_a_case_has_a_verdict_or_calls_an_op() -> None:
         ('backends = ["cuda"]\nreviewed', 'backends = ["cpu"]\nreviewed', "the table does not cover cpu"),
         ('calls = "index_put"', 'calls = "aten.index_put_"', "neither an op nor `itself`"),
         ('"arg.accumulate" = 1', '"arg.accumulate" = true', "not a fact of a call"),
-        ("schema = 2", "schema = 1", "schema 2 is not 1"),
-        ("threadz", "deterministic_mode", "unknown condition 'threadz'"),
-        ('"aten::sample"', '"aten.sample"', "not of the form namespace.name[.overload]"),
     ],
 )
 def test_what_a_table_may_not_hold_fails_in_one_line(instead: str, of: str, says: str) -> None:
@@ -72,15 +69,10 @@ def test_what_a_table_may_not_hold_fails_in_one_line(instead: str, of: str, says
 
 def test_what_is_called_has_an_answer_in_the_backends_table() -> None:
     """Where a backend's table is a deny list every op has; a name that no torch has would be vouched for as well."""
-    for table in load_compilers().values():
-        for rule in table.rule:
-            (backend,) = rule.backends
-            for case in rule.case:
-                if case.calls not in ("", ITSELF):
-                    packets = {op for known in load_tables()[backend].rule for op in known.ops}
-                    named = {case.calls, case.calls.rpartition(".")[0]}
-                    everywhere = {op for known in load_tables().values() for one in known.rule for op in one.ops}
-                    assert named & (packets | everywhere), f"{rule.id} calls {case.calls}"
+    known = {op for table in load_tables().values() for rule in table.rule for op in rule.ops}
+    rules = [rule for table in load_compilers().values() for rule in table.rule]
+    called = {(rule.id, case.calls) for rule in rules for case in rule.case if case.calls not in ("", ITSELF)}
+    assert [(id, op) for id, op in called if not {op, op.rpartition(".")[0]} & known] == []
 
 
 def test_compiled_calls_are_asked_what_the_called_op_is_asked() -> None:
@@ -145,9 +137,9 @@ def test_a_case_that_calls_an_op_becomes_the_cases_of_its_rule() -> None:
 
 
 def test_the_last_answer_of_every_rule_takes_what_is_left() -> None:
-    last = [(rule.id, rule.case[-1]) for table in tables().values() for rule in table.compiled]
-    assert last
-    assert [id for id, case in last if case.when or case.torch] == []
+    rules = [rule for table in tables().values() for rule in table.compiled]
+    assert rules
+    assert [rule.id for rule in rules if rule.case[-1].when or rule.case[-1].torch] == []
 
 
 def test_an_op_that_varies_compiled_alone_says_so() -> None:

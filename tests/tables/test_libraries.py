@@ -8,28 +8,15 @@ import pytest
 import torch
 
 from tests.support.build import call, trace
-from tests.tables.samples import HEAD, parse_libraries, parse_table, reaching, releases_of, rule_text, split
+from tests.tables.samples import HEAD, parse_libraries, parse_table, rule_text
 from tracer import DeterminismTracer, judge
 from tracer.errors import TableError
 from tracer.names import About, Backend, Cause, UnknownReason, Verdict
-from tracer.tables.conditions import BoundRule
 from tracer.tables.lint import faults_of
-from tracer.tables.loading import (
-    load_libraries,
-    load_table,
-    load_tables,
-    named_variables,
-    required_facts,
-)
-from tracer.tables.rules import Case, LibraryRule, LibraryTable, RuleTable
-from tracer.tables.versions import release
+from tracer.tables.loading import load_libraries, load_tables, named_variables, required_facts
+from tracer.tables.rules import LibraryRule, LibraryTable, RuleTable
 
 LIBRARIES = load_libraries()
-CASES = [
-    pytest.param(rule, case, id=f"{rule.id}-{number}")
-    for rule in LIBRARIES.rule
-    for number, case in enumerate(rule.case)
-]
 LIBRARY_HEAD = HEAD.replace('backend = "cuda"\n', "")
 
 
@@ -42,22 +29,15 @@ def library_rule(*cases: str, backends: str = "", id: str = "lib-sample", ops: s
     return text.replace("[[rule]]", f"[[rule]]\nbackends = {backends}") if backends else text
 
 
-@pytest.mark.parametrize(("rule", "case"), CASES)
-def test_a_case_decides_a_call(rule: LibraryRule, case: Case) -> None:
-    versions = releases_of(LIBRARIES, rule, case)
-    assert versions
-    for version in versions:
-        facts, settings = split(reaching(rule, case, version))
-        assert BoundRule(rule, release(version), settings).decide(facts).case is case
+def test_a_backends_table_finds_a_rule_where_it_holds_and_nowhere_else() -> None:
+    def is_held(holder: RuleTable, rule: LibraryRule) -> bool:
+        holds = not rule.backends or holder.backend in rule.backends
+        found = [holder.find(op.replace("*", "of_nobody") + ".default") for op in rule.ops]
+        return all((one == rule) is holds or one in holder.rule for one in found)
 
-
-@pytest.mark.parametrize("rule", LIBRARIES.rule, ids=lambda rule: rule.id)
-def test_a_backends_table_finds_a_rule_where_it_holds_and_nowhere_else(rule: LibraryRule) -> None:
-    for backend, holder in load_tables().items():
-        holds = not rule.backends or backend in rule.backends
-        for op in rule.ops:
-            found = holder.find(op.replace("*", "of_nobody") + ".default")
-            assert (found == rule) is holds or found in holder.rule
+    for holder in load_tables().values():
+        assert holder.libraries == LIBRARIES.speaking_of(holder.backend)
+        assert [rule.id for rule in LIBRARIES.rule if not is_held(holder, rule)] == []
 
 
 def test_a_backends_own_rule_comes_before_a_librarys() -> None:
@@ -80,12 +60,9 @@ def test_a_named_op_comes_before_its_namespace() -> None:
     [
         (library_rule(id="cuda-sample"), "not kebab-case with the prefix `lib-`"),
         (library_rule(ops='["aten.sample"]'), "is torch's own"),
-        (library_rule(ops='["aten.*"]'), "is torch's own"),
         (library_rule(ops='["*"]'), "not of the form namespace.name[.overload]"),
         (library_rule(ops='["toy.sample.*"]'), "not of the form namespace.name[.overload]"),
         (library_rule(backends='["recorded"]'), "not for `recorded`"),
-        (library_rule(backends='["tpu"]'), "Invalid enum value 'tpu'"),
-        (library_rule('{ when = { luck = true }, verdict = "raises" }'), "unknown condition 'luck'"),
     ],
 )
 def test_a_misspelt_library_is_refused_in_one_line(text: str, says: str) -> None:
@@ -254,8 +231,3 @@ def test_an_op_registered_once_for_every_device_leaves_no_call_while_gradients_a
             torch.ops.toy_scatter.scatter(torch.ones(2))
     assert "toy_scatter.scatter.default" not in {group.op for group in training.trace.calls}
     assert "toy_scatter.scatter.default" in {group.op for group in inference.trace.calls}
-
-
-def test_the_libraries_reach_every_backend_that_has_a_table() -> None:
-    for backend in load_tables():
-        assert load_table(backend).libraries == LIBRARIES.speaking_of(backend)

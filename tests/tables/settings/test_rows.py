@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from packaging.version import Version
 
 from tests.support.build import call, environment, trace
 from tests.tables import samples
-from tests.tables.samples import field_type, parse_rows, reaching, split
+from tests.tables.samples import field_type, parse_rows, reaching
 from tracer import judge
 from tracer.errors import TableError
 from tracer.facts import Value
@@ -32,8 +33,6 @@ TABLE = load_rows()
 ROWS = {row.id: row for row in TABLE.row}
 
 GROUPS = {group.name: group for group in TABLE.group}
-
-CASES = [pytest.param(row, case, id=f"{row.id}-{number}") for row in TABLE.row for number, case in enumerate(row.case)]
 
 #: What only another build, another library or a running job can answer.
 ELSEWHERE = {
@@ -57,20 +56,6 @@ EMPTY = {
 }
 
 
-def releases_of(row: SettingRow, case: Case) -> list[str]:
-    """The reviewed releases in which ``case`` can be reached."""
-    return [one for one in samples.releases_of(TABLE, row, case) if speaks_of(row.torch, one)]
-
-
-@pytest.mark.parametrize(("row", "case"), CASES)
-def test_a_case_decides_what_it_asks_for(row: SettingRow, case: Case) -> None:
-    minors = releases_of(row, case)
-    assert minors
-    for minor in minors:
-        facts, settings = split(reaching(row, case, minor))
-        assert BoundRule(row, release(minor), settings).decide(facts).case is case
-
-
 class Risk(NamedTuple):
     """A case of a setting's row by which runs differ, and a process in which it holds."""
 
@@ -86,8 +71,9 @@ def risks() -> Iterator[Any]:
         seen = [need for need in row.needs if need in GROUPS]
         for number, case in enumerate(row.case):
             if row.about is About.SETTING and seen and case.verdict is not Verdict.DETERMINISTIC:
+                newest = [one for one in samples.releases_of(TABLE, row, case) if speaks_of(row.torch, one)][-1]
                 backend = (row.backends or (Backend.CUDA,))[0]
-                yield pytest.param(Risk(row, case, releases_of(row, case)[-1], backend), id=f"{row.id}-{number}")
+                yield pytest.param(Risk(row, case, newest, backend), id=f"{row.id}-{number}")
 
 
 def state(risk: Risk, word: str) -> Environment:
@@ -149,32 +135,33 @@ def verdicts(report: Report, row: SettingRow) -> set[Verdict]:
 
 
 @pytest.mark.parametrize("risk", risks())
-def test_a_risky_setting_is_found_with_the_calls_that_depend_on_it_alone(risk: Risk) -> None:
+def test_a_risky_setting_is_found_with_the_calls_that_depend_on_it_alone_and_the_rows_code_closes_it(
+    risk: Risk,
+) -> None:
     word = str(reaching(risk.row, risk.case, risk.torch).get("value", "unset"))
-    report = found(risk, word, *calls_for(risk.row))
-    (finding,) = (one for one in report.findings if one.rule == risk.row.id)
+    calls = calls_for(risk.row)
+    (finding,) = (one for one in found(risk, word, *calls).findings if one.rule == risk.row.id)
     assert (finding.verdict, finding.count) == (risk.case.verdict, 1)
-    assert list(finding.ops) == [calls_for(risk.row)[0].op]
-    elsewhere = call("aten.relu.default")
-    assert verdicts(found(risk, word, elsewhere), risk.row) == set()
+    assert list(finding.ops) == [calls[0].op]
+    assert verdicts(found(risk, word, call("aten.relu.default")), risk.row) == set()
+    if risk.row.sets:
+        closed = found(risk, word, *calls, settings=dict(risk.row.sets))
+        assert verdicts(closed, risk.row) <= {Verdict.DETERMINISTIC}
 
 
-@pytest.mark.parametrize("risk", [one for one in risks() if one.values[0].row.sets])
-def test_the_code_of_a_row_closes_it(risk: Risk) -> None:
-    word = str(reaching(risk.row, risk.case, risk.torch).get("value", "unset"))
-    closed = found(risk, word, *calls_for(risk.row), settings=dict(risk.row.sets))
-    assert verdicts(closed, risk.row) <= {Verdict.DETERMINISTIC}
+def differing_between_machines() -> Iterator[Any]:
+    """The rows that a process can be given another value of, each with the word for it."""
+    for row in TABLE.row:
+        is_read = row.about is About.SETTING and (row.field or row.variable or row.read)
+        if row.differs is Differs.MACHINES and is_read and "unseen" not in row.needs:
+            with suppress(StopIteration):  # every value is safe
+                word = "other" if value_of(row, "other") is not None else "unset"
+                yield pytest.param(row, word, id=row.id)
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE.row if row.differs is Differs.MACHINES], ids=lambda row: row.id)
-def test_what_differs_between_machines_never_makes_a_finding(row: SettingRow) -> None:
-    if row.about is not About.SETTING or not (row.field or row.variable or row.read) or "unseen" in row.needs:
-        return
+@pytest.mark.parametrize(("row", "word"), differing_between_machines())
+def test_what_differs_between_machines_is_a_note_and_never_a_finding(row: SettingRow, word: str) -> None:
     risk = Risk(row, row.case[0], "2.13", (row.backends or (Backend.CUDA,))[0])
-    try:
-        word = "other" if value_of(row, "other") is not None else "unset"
-    except StopIteration:  # every value is safe
-        return
     report = found(risk, word, *calls_for(row))
     assert row.id not in {one.rule for one in report.findings}
     assert row.id in {note.rule for note in report.judgement.notes}
@@ -344,26 +331,12 @@ def faults(*changes: tuple[str, str], text: str = HEAD + ROW) -> list[str]:
     ("whole", "broken", "says"),
     [
         ('{ verdict = "det', '{ when = { value = "safe" }, verdict = "det', "the last case has conditions"),
-        (
-            '{ verdict = "deterministic"',
-            '{ when = { value = "unset" }, verdict = "raises" }, { verdict = "deterministic"',
-            "case 1 can never be reached",
-        ),
-        (
-            '{ verdict = "det',
-            '{ torch = ">=2.16", verdict = "det',
-            "case 1 is dead: `>=2.16` contains no reviewed release",
-        ),
         ('needs = ["products"]', 'needs = ["products"]\ntorch = ">=2.16"', "no reviewed release has it"),
     ],
 )
 def test_a_row_is_linted_as_a_rule_is(whole: str, broken: str, says: str) -> None:
     assert faults() == []
     assert any(says in fault for fault in faults((whole, broken)))
-
-
-def test_an_id_is_borne_once() -> None:
-    assert faults(text=HEAD + ROW + ROW) == ["environment-sample: 2 of them have this id"]
 
 
 @pytest.mark.parametrize(
