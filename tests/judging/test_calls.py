@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.build import call, environment, trace
+from tests.tables.claims import LETTERS
 from tests.tables.samples import HEAD, rule_text, table
 from tracer.errors import TargetError
 from tracer.findings import Finding, Judgement, Statement
@@ -91,24 +93,20 @@ def test_only_what_torch_accepts_counts_as_a_cublas_workspace(config: str, serve
     ("op", "config", "verdict"),
     [
         ("aten._cudnn_rnn_backward.default", ":4096:2", "deterministic"),
-        ("aten._cudnn_rnn_backward.default", ":16:8", "deterministic"),
         ("aten._cudnn_rnn_backward.default", ":0:0", "nondeterministic"),
         ("aten.mm.default", ":4096:2", "raises"),
         ("aten.mm.default", ":16:8", "deterministic"),
     ],
 )
 def test_recurrent_layers_take_a_workspace_that_products_do_not(op: str, config: str, verdict: str) -> None:
-    recorded = trace(
-        CallGroup(op=op, phase=Phase.FORWARD, facts={"device": "cuda", "dtype": "float32", "layout": "strided"}),
-        environment=environment(
-            torch="2.6.0",
-            variables={"CUBLAS_WORKSPACE_CONFIG": config},
-            deterministic_mode=DeterministicMode.ON,
-            cudnn_enabled=True,
-        ),
+    process = environment(
+        torch="2.6.0",
+        variables={"CUBLAS_WORKSPACE_CONFIG": config},
+        deterministic_mode=DeterministicMode.ON,
+        cudnn_enabled=True,
     )
-    judged = judge_calls(recorded, load_tables(), make_target(recorded.environment, backend="cuda"))[0]
-    assert [str(one) for one in judged.tally.as_is] == [verdict]
+    recorded = trace(call(op, facts={**FLOAT, "device": "cuda"}), environment=process)
+    assert judged(recorded, {"backend": "cuda"}).tally.as_is == {verdict: 1}
 
 
 def test_a_setting_that_could_not_be_read_is_left_out() -> None:
@@ -153,45 +151,68 @@ def test_a_trace_with_a_broken_version_can_still_be_judged_for_a_named_one() -> 
 # -------------------------------------------------------------------------------------------- one verdict
 
 
-def test_a_call_is_judged_as_things_stand_and_in_deterministic_mode() -> None:
-    finding = found(judge(call("aten.index_add_.default", facts=FLOAT, count=3)))
-    assert finding.rule == "cuda-index-add"
-    assert (finding.verdict, finding.deterministic_mode) == (Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)
-    assert (finding.count, finding.backend, finding.cause) == (3, Backend.CUDA, Cause.ATOMIC_ACCUMULATION)
+DEVICE_NONE, CUDA = {**FLOAT, "device": "none"}, {**FLOAT, "device": "cuda"}
+OUTER = {**FLOAT, "subclass": "DTensor"}
+SELECTED = {"op": "aten.scatter.src", "phase": "backward"}
+
+#: A call, a target where it is not CUDA, the verdicts as things stand and in the mode, and the rule or what is missing.
+VERDICTS: list[tuple[dict[str, Any], dict[str, str], str, str]] = [
+    ({}, {}, "ND", "cuda-index-add"),
+    ({"op": "aten.avg_pool3d_backward.default", "facts": {**FLOAT, "shape.windows_overlap": False}}, {}, "DR", ""),
+    ({"op": "aten.add.Tensor"}, {}, "DD", ""),
+    ({"op": "aten.bernoulli_.float"}, {}, "SS", ""),
+    ({"op": "aten.nll_loss2d_forward.default"}, {}, "UU", "arg.reduction"),
+    ({"op": "flash_attn.fwd.default"}, {}, "UU", "cuda-opaque"),
+    # The backward of a selection writes each element once.
+    (SELECTED | {"node": "MaxBackward0"}, {}, "DD", ""),
+    (SELECTED | {"node": "TopkBackward0"}, {}, "DD", ""),
+    (SELECTED | {"node": "ScatterBackward0"}, {}, "CD", "cuda-scatter-src"),
+    (SELECTED, {}, "UD", "backward.selects"),
+    ({"op": "aten.scatter.src"}, {}, "CD", "cuda-scatter-src"),
+    # A subclass whose inner calls were recorded runs no kernel of its own, nor does an op whose body was.
+    ({"facts": {**OUTER, "subclass_inner": True}}, {}, "DD", ""),
+    ({"facts": OUTER}, {}, "UU", "cuda-opaque"),
+    ({"facts": {**OUTER, "subclass_inner": False}}, {}, "UU", "cuda-opaque"),
+    ({"op": "higher_order.cond", "facts": {**FLOAT, "body_recorded": True}}, {}, "DD", ""),
+    ({"op": "higher_order.cond", "facts": {**FLOAT, "body_recorded": False}}, {}, "UU", "cuda-opaque"),
+    # The device: what stands in the trace, or what the target says.
+    ({"facts": {**FLOAT, "device": "meta"}}, {"backend": "recorded"}, "DD", ""),
+    ({"facts": CUDA}, {"backend": "recorded"}, "ND", "cuda-index-add"),
+    ({}, {"backend": "recorded"}, "DD", ""),
+    ({"facts": DEVICE_NONE}, {"backend": "recorded"}, "DD", ""),
+    ({"facts": CUDA}, {"backend": "recorded", "hip": "7.0"}, "ND", "rocm-cuda-index-add"),
+    ({"facts": {"dtype": "float32"}}, {"backend": "recorded"}, "UU", "device"),
+    ({"op": "aten.add.Tensor"}, {"torch": "1.10"}, "UU", "cuda-not-reviewed"),
+]
+
+
+@pytest.mark.parametrize(("made", "target", "verdicts", "says"), VERDICTS)
+def test_a_call_is_judged_as_things_stand_and_in_deterministic_mode(
+    made: dict[str, Any], target: dict[str, str], verdicts: str, says: str
+) -> None:
+    judgement = judge(call(**({"facts": FLOAT, "count": 3} | made)), **target)
+    ((as_is, _),), ((in_mode, count),) = judgement.tally.as_is.items(), judgement.tally.deterministic_mode.items()
+    assert (LETTERS[as_is] + LETTERS[in_mode], count) == (verdicts, 3)
+    assert len(judgement.findings) == (verdicts != "DD")
+    for finding in judgement.findings:
+        assert says in (finding.rule, finding.reason_detail, "")
+        assert finding.count == 3
+        assert finding.why
+        assert finding.remedy or finding.verdict is Verdict.UNKNOWN
+
+
+def test_a_finding_says_what_the_ruling_says() -> None:
+    finding = found(judge(call("aten.index_add_.default", facts=FLOAT)))
+    assert (finding.backend, finding.cause) == (Backend.CUDA, Cause.ATOMIC_ACCUMULATION)
     assert finding.evidence
-    assert finding.why
-    assert finding.remedy
-
-
-def test_a_call_that_only_deterministic_mode_refuses_is_a_finding() -> None:
-    facts = {**FLOAT, "shape.windows_overlap": False}
-    finding = found(judge(call("aten.avg_pool3d_backward.default", facts=facts)))
-    assert (finding.verdict, finding.deterministic_mode) == (Verdict.DETERMINISTIC, Verdict.RAISES)
-    assert "do not overlap" in finding.why
-
-
-def test_a_call_that_is_deterministic_both_ways_is_in_the_tally_alone() -> None:
-    judgement = judge(call("aten.add.Tensor", facts=FLOAT, count=9))
-    assert judgement.findings == ()
-    assert judgement.tally["deterministic"] == 9
-
-
-def test_a_seeded_call_is_a_finding() -> None:
-    finding = found(judge(call("aten.bernoulli_.float", facts=FLOAT)))
-    assert (finding.verdict, finding.deterministic_mode, finding.cause) == ("seeded", "seeded", Cause.RNG)
-
-
-def test_a_missing_fact_makes_a_verdict_unknown_and_is_named() -> None:
-    finding = found(judge(call("aten.nll_loss2d_forward.default", facts=FLOAT)))
-    assert finding.verdict is Verdict.UNKNOWN
-    assert finding.reason is UnknownReason.FACT_NOT_RECORDED
-    assert finding.reason_detail == "arg.reduction"
-
-
-def test_an_op_of_nobodys_namespace_is_opaque() -> None:
-    finding = found(judge(call("flash_attn.fwd.default", facts=FLOAT)))
-    assert (finding.rule, finding.reason, finding.cause) == ("cuda-opaque", UnknownReason.OPAQUE, Cause.OPAQUE)
-    assert finding.reason_detail == "flash_attn.fwd.default"
+    missing = found(judge(call("aten.nll_loss2d_forward.default", facts=FLOAT)))
+    assert (missing.reason, missing.reason_detail) == (UnknownReason.FACT_NOT_RECORDED, "arg.reduction")
+    opaque = found(judge(call("flash_attn.fwd.default", facts=FLOAT)))
+    assert (opaque.reason, opaque.cause) == (UnknownReason.OPAQUE, Cause.OPAQUE)
+    assert opaque.reason_detail == "flash_attn.fwd.default"
+    older = found(judge(call("aten.add.Tensor", facts=FLOAT), torch="1.10"))
+    assert older.reason is UnknownReason.TABLE_NOT_REVIEWED
+    assert set(judge(call(facts=CUDA), call(facts=FLOAT), backend="recorded").tables) == {"cuda", "cpu"}
 
 
 ATTENTION_BACKWARD = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"
@@ -403,64 +424,6 @@ def test_a_target_that_nobody_translated_for_says_unknown_for_the_cpus_own_ops()
     assert "aclnnFlashAttentionScoreGrad" in on_npu.why, "it says which kernel to ask the vendor about"
 
 
-@pytest.mark.parametrize(
-    ("node", "verdict"),
-    [("MaxBackward0", "deterministic"), ("TopkBackward0", "deterministic"), ("ScatterBackward0", "conditional")],
-)
-def test_the_backward_of_a_selection_writes_each_element_once(node: str, verdict: str) -> None:
-    group = call("aten.scatter.src", phase="backward", node=node, facts=FLOAT)
-    assert judge(group).tally[verdict] == 1
-
-
-def test_a_scatter_outside_the_backward_is_no_selections() -> None:
-    assert judge(call("aten.scatter.src", facts=FLOAT)).tally["conditional"] == 1
-
-
-def test_a_backward_scatter_whose_node_is_not_known_is_unknown() -> None:
-    finding = found(judge(call("aten.scatter.src", phase="backward", facts=FLOAT)))
-    assert finding.reason_detail == "backward.selects"
-
-
-# ------------------------------------------------------------------------------- calls without a kernel
-
-
-def test_a_subclass_whose_inner_calls_were_recorded_runs_no_kernel_of_its_own() -> None:
-    outer = {**FLOAT, "subclass": "DTensor"}
-    seen = judge(call(facts={**outer, "subclass_inner": True}))
-    assert seen.findings == ()
-    for facts in (outer, {**outer, "subclass_inner": False}):
-        assert found(judge(call(facts=facts))).reason is UnknownReason.OPAQUE
-
-
-def test_a_higher_order_op_is_as_safe_as_its_body_if_that_was_recorded() -> None:
-    op = "higher_order.cond"
-    assert judge(call(op, facts={**FLOAT, "body_recorded": True})).findings == ()
-    assert found(judge(call(op, facts={**FLOAT, "body_recorded": False}))).rule == "cuda-opaque"
-
-
-def test_shapes_alone_compute_nothing_on_their_own_device() -> None:
-    assert judge(call(facts={**FLOAT, "device": "meta"}), backend="recorded").findings == ()
-
-
-# ------------------------------------------------------------------------------- backends and versions
-
-
-def test_a_recorded_backend_is_each_calls_own_device() -> None:
-    judgement = judge(
-        call(facts={**FLOAT, "device": "cuda"}),
-        call(facts=FLOAT),
-        call(facts={**FLOAT, "device": "none"}),
-        backend="recorded",
-    )
-    assert found(judgement).rule == "cuda-index-add"
-    assert set(judgement.tables) == {"cuda", "cpu"}
-
-
-def test_a_cuda_device_of_a_rocm_build_is_judged_for_rocm() -> None:
-    judgement = judge(call(facts={**FLOAT, "device": "cuda"}), backend="recorded", hip="7.0")
-    assert found(judgement).rule.startswith("rocm-")
-
-
 @pytest.mark.parametrize("device", ["mps", "npu", "other"])
 def test_a_device_without_a_table_is_unknown(device: str) -> None:
     recorded = trace(call(facts={**FLOAT, "device": device}))
@@ -471,17 +434,6 @@ def test_a_device_without_a_table_is_unknown(device: str) -> None:
     assert f"There is no table for {device}: its calls are unknown." in judgement.banners
 
 
-def test_a_call_without_a_recorded_device_is_unknown() -> None:
-    finding = found(judge(call(facts={"dtype": "float32"}), backend="recorded"))
-    assert (finding.reason, finding.reason_detail) == (UnknownReason.FACT_NOT_RECORDED, "device")
-
-
-def test_an_older_torch_than_was_reviewed_is_unknown() -> None:
-    judgement = judge(call("aten.add.Tensor", facts=FLOAT), torch="1.10")
-    assert found(judgement).reason is UnknownReason.TABLE_NOT_REVIEWED
-    assert "is older than those: its calls are unknown." in judgement.banners[0]
-
-
 def test_a_newer_torch_has_the_newest_verdicts_marked() -> None:
     judgement = judge(call(facts=FLOAT), torch="3.1")
     newest = judge(call(facts=FLOAT), torch="2.15")
@@ -490,6 +442,8 @@ def test_a_newer_torch_has_the_newest_verdicts_marked() -> None:
     assert found(judgement).verdict is found(newest).verdict
     assert "extrapolated" in judgement.banners[0]
     assert not any("extrapolated" in banner for banner in newest.banners)
+    older = judge(call("aten.add.Tensor", facts=FLOAT), torch="1.10")
+    assert "is older than those: its calls are unknown." in older.banners[0]
 
 
 def test_strict_judging_does_not_extrapolate() -> None:
@@ -505,12 +459,6 @@ def test_an_allow_list_holds_what_it_does_not_name_for_unknown() -> None:
     target = make_target(recorded.environment, backend="cuda")
     finding = found(judge_calls(recorded, {Backend.CUDA: allow}, target)[0])
     assert (finding.rule, finding.cause) == ("cuda-unlisted", Cause.VENDOR_UNLISTED)
-
-
-def test_the_recorded_mode_is_the_one_that_is_judged() -> None:
-    recorded = trace(call(facts=FLOAT), environment=environment(deterministic_mode=DeterministicMode.ON, num_threads=8))
-    target = make_target(recorded.environment, backend="cuda")
-    assert judge_calls(recorded, load_tables(), target)[0].findings == ()
 
 
 # --------------------------------------------------------------------------------------------- banners

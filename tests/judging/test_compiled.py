@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support import build
+from tests.tables.claims import LETTERS
 from tracer import judge
 from tracer.findings import Finding
 from tracer.names import (
     About,
-    Backend,
     Cause,
     DeterministicMode,
     Direction,
@@ -92,6 +92,7 @@ def test_a_kernel_that_adds_atomically_is_a_finding_with_line_region_and_kernel(
     assert found.evidence[0].kind is EvidenceKind.GENERATED
     assert KERNEL in found.evidence[0].ref
     assert found.route == "aten.index_put_"
+    assert "shows whether runs differ" in found.why
 
 
 def test_the_eager_twin_of_a_small_call_is_none() -> None:
@@ -99,196 +100,182 @@ def test_the_eager_twin_of_a_small_call_is_none() -> None:
     assert judge(build.trace(eager, environment=build.environment(num_threads=2))).findings == ()
 
 
-def test_code_that_was_seen_to_add_nothing_atomically_lets_the_op_off() -> None:
-    assert verdicts(judged(build.kernel(atomic=False))) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+PLAIN, ADDS = {"device": "cpu", "dtype": "float32"}, build.kernel()
+NO_ATOMICS, IN_ORDER = build.kernel(atomic=False), build.kernel(is_parallel=False)
+TRITON_ADDS = build.kernel("triton_fused_index_add_0", language=KernelLanguage.TRITON, is_parallel=None)
+CALLED = build.kernel("aten.index_put_.default", language=KernelLanguage.FALLBACK, atomic=None)
+SCATTER = build.kernel("cpp_fused_scatter_0", ops=("aten.scatter.src",), atomic=False, is_parallel=True)
+SCATTERS_IN_ORDER = replace(SCATTER, name="cpp_fused_scatter_1", is_parallel=False)
+SCATTERED = {"op": "aten.scatter.src", "facts": PLAIN}
+MULTIPLIED = {"op": "aten.mul.Tensor", "facts": PLAIN}
+ON = {"mode": DeterministicMode.ON, "environment": {"deterministic_mode": DeterministicMode.ON}}
+FELL_BACK = build.kernel("aten.scatter_reduce_.two", language=KernelLanguage.FALLBACK, atomic=None, ops=())
+OVERLAPS = {"shape.windows_overlap": True, "shape.unit_stride_unpadded": False}
 
 
-def test_a_kernel_that_one_thread_runs_adds_in_one_order_atomically_or_not() -> None:
-    assert verdicts(judged(build.kernel(is_parallel=False)))[0] is Verdict.DETERMINISTIC
-    assert verdicts(judged(build.kernel(is_parallel=None)))[0] is Verdict.CONDITIONAL
+def on_cuda(op: str, **facts: Any) -> dict[str, Any]:
+    """A call of ``op`` in a region that was compiled for CUDA."""
+    return {"op": op, "facts": {"device": "cuda", "dtype": "float32", **facts}, "region": {"device": "cuda"}}
 
 
-def test_a_triton_kernel_that_adds_atomically_varies_and_a_loop_of_threads_may() -> None:
-    triton = build.kernel("triton_fused_index_add_0", language=KernelLanguage.TRITON, is_parallel=None)
-    assert verdicts(judged(triton))[0] is Verdict.NONDETERMINISTIC
-    assert verdicts(judged(build.kernel(), triton))[0] is Verdict.NONDETERMINISTIC
-    assert "shows whether runs differ" in only(judged(build.kernel())).why
+def triton(name: str, *ops: str, timed: bool = False, language: KernelLanguage = KernelLanguage.TRITON) -> Kernel:
+    return build.kernel(name, language=language, device="cuda", atomic=False, ops=ops, by_stopwatch=timed or None)
 
 
-def test_writes_at_an_index_race_only_where_several_threads_write() -> None:
-    name, facts = "aten.scatter.src", {"device": "cpu", "dtype": "float32"}
-    made = build.kernel("cpp_fused_scatter_0", ops=(name,), atomic=False, is_parallel=True)
-    in_order = replace(made, is_parallel=False)
-    assert verdicts(judged(made, op=name, facts=facts))[0] is Verdict.CONDITIONAL
-    assert verdicts(judged(in_order, op=name, facts=facts))[0] is Verdict.DETERMINISTIC
-    both = (in_order, replace(made, name="cpp_fused_scatter_1"))
-    assert verdicts(judged(*both, op=name, facts=facts))[0] is Verdict.CONDITIONAL
+#: The kernels that a call went into, what else is known, and its verdicts as things stand and in the mode.
+VERDICTS: dict[str, tuple[tuple[Kernel, ...], dict[str, Any], str]] = {
+    "code that was seen to add nothing atomically": ((NO_ATOMICS,), {}, "DD"),
+    "what one thread adds, in one order": ((IN_ORDER,), {}, "DD"),
+    "what may be one thread": ((build.kernel(is_parallel=None),), {}, "CD"),
+    "a Triton kernel that adds": ((TRITON_ADDS,), {}, "ND"),
+    "a Triton kernel beside a loop of threads": ((ADDS, TRITON_ADDS), {}, "ND"),
+    "writes of several threads": ((SCATTER,), SCATTERED, "CD"),
+    "writes of one thread": ((SCATTERS_IN_ORDER,), SCATTERED, "DD"),
+    "writes of one thread and of several": ((SCATTERS_IN_ORDER, SCATTER), SCATTERED, "CD"),
+    "a store that races beside no atomics": ((NO_ATOMICS,), {"facts": {**ADDED, "arg.accumulate": False}}, "CD"),
+    "an op that shares a kernel with one that adds": ((build.kernel(ops=(PUT, "aten.mul.Tensor")),), MULTIPLIED, "DD"),
+    "no op of the kernel is known to add": ((build.kernel(ops=("aten.mul.Tensor",)),), MULTIPLIED, "CD"),
+    "an op that fell back beside a neighbour that adds": (
+        (build.kernel(ops=("aten.scatter_add.default", PUT)), FELL_BACK),
+        {"op": "aten.scatter_add.default", "facts": {**PLAIN, "ndim": 2}},
+        "DD",
+    ),
+    "integers": ((), {"facts": {**ADDED, "dtype": "int32"}}, "DD"),
+    "atomics that were seen settle a missing fact": ((ADDS,), {"facts": PLAIN}, "CD"),
+    "a missing fact": ((), {"facts": PLAIN}, "UD"),
+    "one thread": ((), {"environment": {"num_threads": 1}}, "DD"),
+    "bfloat16 was left to the eager kernel": ((), {"facts": {**ADDED, "dtype": "bfloat16"}, "torch": "2.9"}, "DD"),
+    "bfloat16 since 2.10": ((), {"facts": {**ADDED, "dtype": "bfloat16"}, "torch": "2.10"}, "ND"),
+    "compiled under the mode, for the mode": ((NO_ATOMICS,), {"mode": DeterministicMode.ON, "backend": "cuda"}, "DD"),
+    "compiled under the mode, for the default": (
+        (NO_ATOMICS,),
+        {"mode": DeterministicMode.ON, "backend": "cuda", "settings": "default"},
+        "ND",
+    ),
+    "a call that stayed one, under the mode": ((CALLED,), ON, "DD"),
+    "a draw of the compiler's own": ((), {"op": "prims.inductor_random.default", "facts": PLAIN}, "DD"),
+    "average pooling, where too many windows meet": (
+        (build.kernel(ops=(), atomic=False),),
+        {"op": GRADIENT, "facts": {**PLAIN, **OVERLAPS, "shape.windows_gathered": False}, "backend": "cuda"},
+        "NR",
+    ),
+    "average pooling, gathered": (
+        (build.kernel(ops=(), atomic=False),),
+        {"op": GRADIENT, "facts": {**PLAIN, **OVERLAPS, "shape.windows_gathered": True}, "backend": "cuda"},
+        "DD",
+    ),
+    "inlined without atomics, unlike its eager kernel": (
+        (triton("triton_poi_fused_0"),),
+        on_cuda("aten.max_pool3d_with_indices_backward.default"),
+        "DR",
+    ),
+    "an op without a rule is its eager kernel": ((), on_cuda("aten.adaptive_max_pool2d_backward.default"), "UR"),
+    "blocks of a pointwise kernel that were timed": (
+        (triton("triton_poi_fused_add_0", timed=True),),
+        on_cuda("aten.add.Tensor"),
+        "DD",
+    ),
+    "fused with a sum that was timed": (
+        (triton("triton_per_fused_mul_sum_0", "aten.mul.Tensor", "aten.sum.dim_IntList", timed=True),),
+        on_cuda("aten.mul.Tensor"),
+        "DD",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_a_compiled_call_is_judged_by_what_became_of_it(case: str) -> None:
+    kernels, known, expected = VERDICTS[case]
+    report = judged(*kernels, **known)
+    assert "".join(LETTERS[one] for one in verdicts(report)) == expected
+    assert report.tally.total == 1
+
+
+@pytest.mark.parametrize(
+    "fact",
+    ["shape.adds_whole_numbers", "index.adds_two_to_zeros", "index.distinct", "index.writes_what_it_read"],
+)
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+def test_sums_that_no_order_changes_and_duplicates_that_write_what_they_read_are_exempt(
+    fact: str, backend: str
+) -> None:
+    writes = fact == "index.writes_what_it_read"
+    facts = {**ADDED, "arg.accumulate": not writes, fact: True}
+    report = judged(NO_ATOMICS if writes else ADDS, facts=facts, backend=backend)
+    assert not [found for found in report.findings if found.op]
 
 
 def test_where_no_code_was_seen_the_table_speaks() -> None:
     found = only(judged(into=()))
     assert (found.verdict, found.shown) == (Verdict.NONDETERMINISTIC, None)
     assert {one.kind for one in found.evidence} == {EvidenceKind.SOURCE}
+    assert only(judged(into=(), facts=PLAIN)).reason is UnknownReason.FACT_NOT_RECORDED
+    eager = only(judged(into=(), **on_cuda("aten.adaptive_max_pool2d_backward.default")))
+    assert eager.rule == "cuda-adaptive-max-pool2d-backward"
 
 
-def test_an_op_that_shares_a_kernel_with_the_one_that_adds_is_not_accused() -> None:
-    both = build.kernel(ops=(PUT, "aten.mul.Tensor"))
-    facts = {"device": "cpu", "dtype": "float32"}
-    assert verdicts(judged(both, op="aten.mul.Tensor", facts=facts)) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
-
-
-def test_where_no_op_of_the_kernel_is_known_to_add_all_of_them_are_accused() -> None:
-    strange = build.kernel(ops=("aten.mul.Tensor",))
-    found = only(judged(strange, op="aten.mul.Tensor", facts={"device": "cpu", "dtype": "float32"}))
-    assert (found.rule, found.verdict, found.cause) == (
-        "inductor-cpu-adds-atomically",
-        Verdict.CONDITIONAL,
-        Cause.ATOMIC_ACCUMULATION,
-    )
-
-
-def test_integers_are_exact_whatever_the_order() -> None:
-    assert verdicts(judged(into=(), facts={**ADDED, "dtype": "int32"}))[0] is Verdict.DETERMINISTIC
-
-
-def test_an_index_without_duplicates_lets_the_op_off_although_the_kernel_has_atomics() -> None:
-    facts = {**ADDED, "index.distinct": True}
-    assert verdicts(judged(build.kernel(), facts=facts)) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
-
-
-def test_one_value_of_a_missing_fact_is_settled_by_atomics_that_were_seen() -> None:
-    facts = {"device": "cpu", "dtype": "float32"}
-    assert only(judged(build.kernel(), facts=facts)).verdict is Verdict.CONDITIONAL
-    unseen = only(judged(into=(), facts=facts))
-    assert (unseen.verdict, unseen.reason) == (Verdict.UNKNOWN, UnknownReason.FACT_NOT_RECORDED)
-
-
-def test_an_op_that_fell_back_is_not_accused_for_the_atomics_of_its_fused_neighbour() -> None:
-    fused = build.kernel(ops=("aten.scatter_add.default", PUT))
-    fallback = build.kernel(name="aten.scatter_reduce_.two", language=KernelLanguage.FALLBACK, atomic=None, ops=())
-    facts = {"device": "cpu", "dtype": "float32", "ndim": 2}
-    report = judged(fused, fallback, op="aten.scatter_add.default", facts=facts)
-    assert verdicts(report) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
-
-
-@pytest.mark.parametrize("backend", [Backend.CPU, Backend.CUDA])
-def test_two_addends_onto_zeros_are_the_same_sum_in_either_order(backend: Backend) -> None:
-    report = judged(build.kernel(), facts={**ADDED, "index.adds_two_to_zeros": True}, backend=backend)
-    assert verdicts(report) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
-
-
-def test_code_that_was_compiled_under_the_mode_is_judged_under_it() -> None:
-    report = judged(build.kernel(atomic=False), mode=DeterministicMode.ON, backend=Backend.CUDA)
-    assert verdicts(report)[0] is Verdict.DETERMINISTIC
-    replaced = judged(build.kernel(atomic=False), mode=DeterministicMode.ON, backend=Backend.CUDA, settings="default")
-    assert verdicts(replaced)[0] is Verdict.NONDETERMINISTIC
+def test_atomics_of_an_op_that_nobody_knows_to_add_have_a_rule_of_their_own() -> None:
+    found = only(judged(build.kernel(ops=("aten.mul.Tensor",)), **MULTIPLIED))
+    assert (found.rule, found.cause) == ("inductor-cpu-adds-atomically", Cause.ATOMIC_ACCUMULATION)
+    raced = only(judged(NO_ATOMICS, facts={**ADDED, "arg.accumulate": False}))
+    assert raced.cause is Cause.WRITE_RACE
 
 
 FLAG = "torch._inductor.config.deterministic"
+PADDING, DESCENT = "torch._inductor.config.shape_padding", "torch._inductor.config.coordinate_descent_tuning"
+AUTOTUNE, RBLOCK = "torch._inductor.config.max_autotune", "torch._inductor.config.dynamic_scale_rblock"
+CONFIGURATIONS = "Triton configurations of reductions"
 COMPILED = Event(kind=EventKind.FIRST_USE, name=Subsystem.INDUCTOR.value)
 SUM = {"device": "cpu", "dtype": "float32", "ndim": 2}
+SUMS, PRODUCT = "aten.sum.default", "aten.mm.default"
 
 
-def about_autotuning(report: Report) -> dict[str, Verdict]:
-    """The findings about settings of Inductor."""
-    return {one.name: one.verdict for one in report.findings if one.rule.startswith("environment-inductor")}
+def told_of(report: Report) -> set[str]:
+    """The settings of Inductor that there are findings about."""
+    return {one.name for one in report.findings if one.rule.startswith("environment-inductor")}
 
 
-def test_a_sum_of_integers_is_the_same_however_triton_splits_it() -> None:
-    kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)
-    facts, region = {**SUM, "dtype": "int32"}, {"options": {FLAG: False}}
-    report = judged(
-        kernel, op="aten.sum.dim_IntList", facts=facts, region=region, events=(COMPILED,), backend=Backend.CUDA
-    )
-    assert about_autotuning(report) == {}
-
-
-def test_a_sum_of_few_addends_is_written_out_and_not_timed() -> None:
-    kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)
-    facts, region = {**SUM, "shape.is_unrolled": True}, {"options": {FLAG: False}}
-    report = judged(
-        kernel, op="aten.sum.dim_IntList", facts=facts, region=region, events=(COMPILED,), backend=Backend.CUDA
-    )
-    assert about_autotuning(report) == {}
-
-
-@pytest.mark.parametrize("is_flagged", [False, True])
-def test_inductors_flag_of_a_region_decides_about_the_timing_of_its_reductions(is_flagged: bool) -> None:
-    kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)
-    region = {"options": {FLAG: is_flagged}}
-    report = judged(
-        kernel, op="aten.sum.dim_IntList", facts=SUM, region=region, events=(COMPILED,), backend=Backend.CUDA
-    )
-    assert about_autotuning(report) == ({} if is_flagged else {"Triton configurations of reductions": "conditional"})
-
-
-def test_inductors_flag_is_what_a_plan_sets_for_timed_reductions() -> None:
-    kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)
-    report = judged(
-        kernel,
-        op="aten.sum.dim_IntList",
-        facts=SUM,
-        region={"options": {FLAG: False}},
-        events=(COMPILED,),
-        backend="cuda",
-    )
-    assert [one.sets for one in report.findings if one.rule.startswith("environment-inductor")] == [{FLAG: True}]
-    assert about_autotuning(judge(report.judgement.trace, backend="cuda", settings={FLAG: True})) == {}
-
-
-@pytest.mark.parametrize(
-    ("op", "named"),
-    [("aten.mul.Tensor", set()), ("aten.mm.default", {"torch._inductor.config.shape_padding"})],
-)
-def test_padding_of_products_is_told_of_regions_with_products_alone(op: str, named: set[str]) -> None:
-    region = {"options": {FLAG: False, "torch._inductor.config.shape_padding": True}}
+def timed_for(op: str, facts: dict[str, Any], *options: str, flag: bool = False) -> Report:
+    """A kernel of ``op`` in a region that was compiled with ``options`` on, judged for CUDA."""
+    region = {"options": {FLAG: flag, **dict.fromkeys(options, True)}}
     kernel = build.kernel(ops=(op,), atomic=False)
-    report = judged(kernel, op=op, facts=SUM, region=region, events=(COMPILED,), backend=Backend.CUDA)
-    assert set(about_autotuning(report)) == named
+    return judged(kernel, op=op, facts={**SUM, **facts}, region=region, events=(COMPILED,), backend="cuda")
 
 
 @pytest.mark.parametrize(
-    ("op", "fact"), [("aten.sum.default", "shape.is_single_sum"), ("aten.mm.default", "shape.is_aligned")]
+    ("op", "facts", "options", "named"),
+    [
+        (SUMS, {}, (), {CONFIGURATIONS}),
+        (SUMS, {"dtype": "int32"}, (), set()),
+        (SUMS, {"shape.is_unrolled": True}, (), set()),
+        (SUMS, {}, (PADDING, RBLOCK), {CONFIGURATIONS, RBLOCK}),
+        (SUMS, {"shape.is_single_sum": True}, (PADDING, RBLOCK), set()),
+        (SUMS, {"shape.is_single_sum": True}, (DESCENT,), {DESCENT}),
+        ("aten.mul.Tensor", {}, (PADDING,), set()),
+        (PRODUCT, {}, (PADDING,), {PADDING}),
+        (PRODUCT, {"shape.is_aligned": True}, (PADDING, RBLOCK), set()),
+    ],
 )
-def test_what_inductor_has_nothing_to_time_for_gets_no_finding(op: str, fact: str) -> None:
-    options = {FLAG: False, "torch._inductor.config.shape_padding": True}
-    options |= {"torch._inductor.config.dynamic_scale_rblock": True}
-    named = [
-        about_autotuning(
-            judged(
-                build.kernel(ops=(op,), atomic=False),
-                op=op,
-                facts={**SUM, **facts},
-                region={"options": options},
-                events=(COMPILED,),
-                backend=Backend.CUDA,
-            )
-        )
-        for facts in ({fact: True}, {})
-    ]
-    assert named[0] == {}
-    assert named[1]
+def test_what_inductor_times_is_told_of_ops_that_it_has_something_to_time_for(
+    op: str, facts: dict[str, Any], options: tuple[str, ...], named: set[str]
+) -> None:
+    assert told_of(timed_for(op, facts, *options)) == named
 
 
-def test_coordinate_descent_tunes_the_sum_of_few_numbers_too() -> None:
-    region = {"options": {FLAG: False, "torch._inductor.config.coordinate_descent_tuning": True}}
-    report = judged(
-        build.kernel(ops=("aten.sum.default",), atomic=False),
-        op="aten.sum.default",
-        facts={**SUM, "shape.is_single_sum": True},
-        region=region,
-        events=(COMPILED,),
-        backend=Backend.CUDA,
-    )
-    assert set(about_autotuning(report)) == {"torch._inductor.config.coordinate_descent_tuning"}
+def test_inductors_flag_of_a_region_decides_and_is_what_a_plan_sets() -> None:
+    assert told_of(timed_for(SUMS, {}, flag=True)) == set()
+    report = timed_for(SUMS, {})
+    (found,) = [one for one in report.findings if one.rule.startswith("environment-inductor")]
+    assert (found.verdict, found.sets) == (Verdict.CONDITIONAL, {FLAG: True})
+    assert told_of(judge(report.judgement.trace, backend="cuda", settings={FLAG: True})) == set()
 
 
 @pytest.mark.parametrize("is_timed", [None, True])
 def test_a_product_for_which_nothing_was_timed_here_is_not_autotuned(is_timed: bool | None) -> None:
     called = build.kernel("extern_kernels.mm", language=KernelLanguage.EXTERN, atomic=None, by_stopwatch=is_timed)
-    region = {"options": {FLAG: False, "torch._inductor.config.max_autotune": True}}
-    report = judged(called, op="aten.mm.default", facts=SUM, region=region, events=(COMPILED,))
-    assert set(about_autotuning(report)) == ({"torch._inductor.config.max_autotune"} if is_timed else set())
+    region = {"options": {FLAG: False, AUTOTUNE: True}}
+    report = judged(called, op=PRODUCT, facts=SUM, region=region, events=(COMPILED,))
+    assert told_of(report) == ({AUTOTUNE} if is_timed else set())
 
 
 @pytest.mark.parametrize(("backend", "row"), [("cuda", "cudnn-deterministic"), ("rocm", "miopen-deterministic")])
@@ -302,41 +289,14 @@ def test_cudnn_computes_no_depthwise_convolution_of_torchs_own(backend: str, row
     assert is_named is not (is_depthwise and backend == "cuda")
 
 
-@pytest.mark.parametrize("fact", ["shape.adds_whole_numbers", "index.adds_two_to_zeros", "index.distinct"])
-@pytest.mark.parametrize("backend", ["cpu", "cuda"])
-def test_sums_that_no_order_changes_are_exempt(fact: str, backend: str) -> None:
-    report = judged(build.kernel(), facts={**ADDED, fact: True}, backend=backend)
-    assert not [found for found in report.findings if found.op]
-
-
-@pytest.mark.parametrize("backend", ["cpu", "cuda"])
-def test_duplicates_that_write_what_they_read_are_exempt(backend: str) -> None:
-    facts = {**ADDED, "arg.accumulate": False, "index.writes_what_it_read": True}
-    assert not [
-        found for found in judged(build.kernel(atomic=False), facts=facts, backend=backend).findings if found.op
-    ]
-
-
-def test_a_store_that_races_is_not_let_off_by_a_kernel_without_atomics() -> None:
-    found = only(judged(build.kernel(atomic=False), facts={**ADDED, "arg.accumulate": False}))
-    assert (found.verdict, found.cause) == (Verdict.CONDITIONAL, Cause.WRITE_RACE)
-
-
 def test_an_op_that_stayed_a_call_is_judged_as_its_eager_kernel() -> None:
-    called = build.kernel("aten.index_put_.default", language=KernelLanguage.FALLBACK, atomic=None)
-    found = only(judged(called, facts={**ADDED}))
+    found = only(judged(CALLED))
     assert (found.rule, found.shown, found.runs_as) == ("cpu-index-put", Shown.CALLED, "aten.index_put_")
     assert "The compiled code calls `aten.index_put_.default`." in found.why
 
 
 def test_code_compiled_under_the_mode_speaks_for_the_mode_alone() -> None:
-    called = build.kernel("aten.index_put_.default", language=KernelLanguage.FALLBACK, atomic=None)
-    on = {"deterministic_mode": DeterministicMode.ON}
-    assert verdicts(judged(called, mode=DeterministicMode.ON, environment=on)) == (
-        Verdict.DETERMINISTIC,
-        Verdict.DETERMINISTIC,
-    )
-    off = only(judged(called, mode=DeterministicMode.ON, environment=on, settings="default"))
+    off = only(judged(CALLED, **ON, settings="default"))
     assert (off.verdict, off.shown) == (Verdict.NONDETERMINISTIC, None)
 
 
@@ -353,21 +313,8 @@ def test_kernels_of_another_device_are_not_named() -> None:
 
 def test_a_seed_is_no_matter_of_compiling() -> None:
     facts = {"device": "cpu", "rng.origin": "machine", "rng.generator": "cpu"}
-    plan = judged(into=(), op="prims.inductor_seeds.default", facts=facts).plan
-    assert [change.sets for change in plan] == [{"seed.torch": True}]
-    assert plan[0].needs == ()
-    drawn = judged(into=(), op="prims.inductor_random.default", facts={"device": "cpu", "dtype": "float32"})
-    assert verdicts(drawn) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
-
-
-def test_with_one_thread_nothing_meets() -> None:
-    assert verdicts(judged(into=(), environment={"num_threads": 1}))[0] is Verdict.DETERMINISTIC
-
-
-def test_bfloat16_was_left_to_the_eager_kernel_before_2_10() -> None:
-    facts = {**ADDED, "dtype": "bfloat16"}
-    assert verdicts(judged(into=(), facts=facts, torch="2.9"))[0] is Verdict.DETERMINISTIC
-    assert verdicts(judged(into=(), facts=facts, torch="2.10"))[0] is Verdict.NONDETERMINISTIC
+    (change,) = judged(into=(), op="prims.inductor_seeds.default", facts=facts).plan
+    assert (change.sets, change.needs) == ({"seed.torch": True}, ())
 
 
 @pytest.mark.parametrize("backend", ["rocm", "xpu", "mps", "npu"])
@@ -391,66 +338,17 @@ def test_a_torch_older_than_the_table_is_unknown() -> None:
     assert (found.verdict, found.reason) == (Verdict.UNKNOWN, UnknownReason.TABLE_NOT_REVIEWED)
 
 
-def test_an_op_without_a_rule_is_judged_as_its_eager_kernel_which_is_the_worse_of_both() -> None:
-    facts = {"device": "cuda", "dtype": "float32"}
-    found = only(
-        judged(into=(), op="aten.adaptive_max_pool2d_backward.default", facts=facts, region={"device": "cuda"})
-    )
-    assert (found.rule, found.deterministic_mode) == ("cuda-adaptive-max-pool2d-backward", Verdict.RAISES)
-
-
-@pytest.mark.parametrize("is_gathered", [False, True])
-def test_the_backward_of_average_pooling_gathers_unless_too_many_windows_meet(is_gathered: bool) -> None:
-    overlap = {"shape.windows_overlap": True, "shape.unit_stride_unpadded": False}
-    facts = {"device": "cpu", "dtype": "float32", **overlap, "shape.windows_gathered": is_gathered}
-    report = judged(build.kernel(ops=(), atomic=False), op=GRADIENT, facts=facts, backend=Backend.CUDA)
-    assert verdicts(report)[0] is (Verdict.DETERMINISTIC if is_gathered else Verdict.NONDETERMINISTIC)
-
-
-def test_an_op_that_was_inlined_without_atomics_is_safe_although_its_eager_kernel_is_not() -> None:
-    facts = {"device": "cuda", "dtype": "float32"}
-    inlined = build.kernel("triton_poi_fused_0", language=KernelLanguage.TRITON, device="cuda", atomic=False, ops=())
-    report = judged(inlined, op="aten.max_pool3d_with_indices_backward.default", facts=facts, region={"device": "cuda"})
-    assert verdicts(report)[0] is Verdict.DETERMINISTIC
-
-
-def test_a_kernel_chosen_with_a_stopwatch_can_be_another_one_next_time() -> None:
-    facts = {"device": "cuda", "dtype": "float32"}
-    timed = build.kernel(
-        "triton_tem_fused_mm_0",
-        language=KernelLanguage.TEMPLATE,
-        device="cuda",
-        atomic=False,
-        ops=("aten.mm.default",),
-        by_stopwatch=True,
-    )
-    found = only(judged(timed, op="aten.mm.default", facts=facts, region={"device": "cuda"}))
+@pytest.mark.parametrize(
+    ("kernel", "op"),
+    [
+        (triton("triton_tem_fused_mm_0", PRODUCT, timed=True, language=KernelLanguage.TEMPLATE), PRODUCT),
+        (triton("triton_per_fused_mul_sum_0", "aten.mul.Tensor", SUMS, timed=True), SUMS),
+    ],
+)
+def test_a_kernel_chosen_with_a_stopwatch_can_be_another_one_next_time(kernel: Kernel, op: str) -> None:
+    found = only(judged(kernel, **on_cuda(op)))
     assert (found.verdict, found.cause, found.shown) == (Verdict.CONDITIONAL, Cause.AUTOTUNE, Shown.TIMED)
-
-
-def test_what_is_fused_with_a_sum_that_was_timed_is_not_held_to_be_a_sum() -> None:
-    facts = {"device": "cuda", "dtype": "float32"}
-    timed = build.kernel(
-        "triton_per_fused_mul_sum_0",
-        language=KernelLanguage.TRITON,
-        device="cuda",
-        atomic=False,
-        ops=("aten.mul.Tensor", "aten.sum.dim_IntList"),
-        by_stopwatch=True,
-    )
-    found = only(judged(timed, op="aten.sum.dim_IntList", facts=facts, region={"device": "cuda"}))
-    assert (found.verdict, found.rule) == (Verdict.CONDITIONAL, "inductor-cuda-chosen-by-timing")
-    report = judged(timed, op="aten.mul.Tensor", facts=facts, region={"device": "cuda"})
-    assert verdicts(report)[0] is Verdict.DETERMINISTIC
-
-
-def test_blocks_of_a_pointwise_kernel_that_were_timed_change_no_number() -> None:
-    facts = {"device": "cuda", "dtype": "float32"}
-    timed = build.kernel(
-        "triton_poi_fused_add_0", language=KernelLanguage.TRITON, device="cuda", atomic=False, by_stopwatch=True
-    )
-    report = judged(timed, op="aten.add.Tensor", facts=facts, region={"device": "cuda"})
-    assert verdicts(report)[0] is Verdict.DETERMINISTIC
+    assert found.rule == "inductor-cuda-chosen-by-timing"
 
 
 def test_compiled_and_eager_calls_of_one_line_are_two_findings_and_recompiled_ones_are_one() -> None:
@@ -492,12 +390,6 @@ def test_kernels_of_a_region_whose_ops_were_not_seen_are_findings_of_the_process
     assert {"deterministic_mode": "on"}.items() <= judge(trace).planned_settings.items()
     assert not [one for one in judge(trace, settings="deterministic").findings if one.about is About.COMPILED]
     assert not [one for one in judge(trace, backend="cuda").findings if one.about is About.COMPILED]
-
-
-def test_every_call_is_counted_once_whatever_it_was_compiled_to() -> None:
-    report = judged(build.kernel())
-    assert report.tally.total == 1
-    assert [call.ruling.backend for call in report.calls] == [Backend.CPU]
 
 
 APART = ("aten.bmm.default", "aten.amax.default", "aten.exp.default", "aten.any.dim")

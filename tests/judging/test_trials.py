@@ -93,15 +93,11 @@ def test_what_varied_in_deterministic_mode_refutes_what_the_mode_promises() -> N
     assert report.findings[0].deterministic_mode is Verdict.NONDETERMINISTIC
 
 
-def test_trials_on_one_device_say_nothing_of_another() -> None:
-    report = judged(mm(tried=tried(5, 3)), backend="cuda")
+@pytest.mark.parametrize("target", [{"backend": "cuda"}, {"torch": "2.6"}])
+def test_trials_on_one_device_and_torch_say_nothing_of_another(target: dict[str, str]) -> None:
+    report = judge(trace(mm(tried=tried(5, 3))), **target)
     assert not of_calls(report)
     assert any("another device or torch" in banner for banner in report.banners)
-
-
-def test_trials_under_one_torch_say_nothing_of_another() -> None:
-    made = trace(mm(tried=tried(5, 3)))
-    assert not of_calls(judge(made, torch="2.6"))
 
 
 def test_every_call_is_counted_once_whatever_was_tried() -> None:

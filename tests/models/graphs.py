@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 Step = Callable[[], Any]
@@ -119,11 +118,6 @@ def custom_function() -> Step:
     return step
 
 
-def custom_functions_on_one_line() -> Step:
-    inputs = leaf(4)
-    return lambda: Scale.apply(Scale.apply(inputs, 2.0), Scale.apply(inputs, 1.5).mean().item()).sum().backward()
-
-
 def custom_function_that_dispatches_nothing() -> Step:
     inputs = leaf(4)
 
@@ -212,19 +206,6 @@ def gradient_penalty() -> Step:
     return step
 
 
-def third_derivative() -> Step:
-    inputs = leaf(3)
-
-    def step() -> None:
-        value = inputs.sin().exp().sum()
-        for _ in range(2):
-            (gradient,) = torch.autograd.grad(value, inputs, create_graph=True)
-            value = gradient.pow(2).sum()
-        value.backward()
-
-    return step
-
-
 def hessian() -> Step:
     inputs = torch.randn(3)
     return lambda: torch.autograd.functional.hessian(lambda x: (x**3).sum() * x.prod(), inputs)
@@ -237,17 +218,6 @@ def backward_twice() -> Step:
         loss = inputs.exp().sum()
         loss.backward(retain_graph=True)
         loss.backward()
-
-    return step
-
-
-def several_outputs() -> Step:
-    first, second = leaf(3), leaf(3)
-
-    def step() -> None:
-        product = first * second
-        total = first + second
-        torch.autograd.grad((product, total), (first, second), (torch.ones(3), torch.ones(3)))
 
     return step
 
@@ -268,18 +238,6 @@ def in_place_on_views() -> Step:
         view.mul_(other.sum())
         hidden.diagonal().copy_(other)
         hidden.sum().backward()
-
-    return step
-
-
-def in_place_on_bases_of_views() -> Step:
-    inputs = leaf(4)
-
-    def step() -> None:
-        base = inputs.clone()
-        view = base[1:]
-        base.mul_(3.0)
-        (view.exp() + base[:3]).sum().backward()
 
     return step
 
@@ -356,45 +314,11 @@ def saved_tensor_hooks() -> Step:
 # --- modules ---
 
 
-def shared_module() -> Step:
-    layer = nn.Linear(3, 3)
-    model = nn.Sequential(layer, nn.ReLU(), layer, nn.Tanh(), layer)
-    inputs = leaf(2, 3)
-    return lambda: model(inputs).sum().backward()
-
-
 def parametrized_module() -> Step:
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 3))
     spectral = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
     inputs = leaf(2, 3)
     return lambda: spectral(layer(inputs)).sum().backward()
-
-
-def functional_call() -> Step:
-    layer = nn.Linear(3, 3)
-    weights = {name: value.detach().clone().requires_grad_() for name, value in layer.named_parameters()}
-    inputs = leaf(2, 3)
-
-    def step() -> None:
-        doubled = {name: value * 2 for name, value in weights.items()}
-        torch.func.functional_call(layer, doubled, inputs).sum().backward()
-
-    return step
-
-
-def recurrent_loop() -> Step:
-    cell = nn.GRUCell(3, 3)
-    words = torch.randn(5, 2, 3)
-
-    def step() -> None:
-        state = torch.zeros(2, 3)
-        loss = torch.zeros(())
-        for word in words:
-            state = cell(word, state)
-            loss = loss + state.square().mean()
-        loss.backward()
-
-    return step
 
 
 def graph_kept_between_backward_passes() -> Step:
@@ -410,25 +334,6 @@ def graph_kept_between_backward_passes() -> Step:
 
 
 # --- checkpointing ---
-
-
-def checkpoint_of_a_function(use_reentrant: bool) -> Callable[[], Step]:
-    def make() -> Step:
-        inputs, weights = leaf(3), leaf(3)
-
-        def part(hidden: Tensor) -> Tensor:
-            hidden = (hidden * weights).exp()
-            with torch.no_grad():
-                scale = hidden.abs().max()
-            return F.dropout(hidden / scale, 0.5)
-
-        def step() -> None:
-            hidden = checkpoint(part, inputs.sin(), use_reentrant=use_reentrant)
-            checkpoint(part, hidden, use_reentrant=use_reentrant).sum().backward()
-
-        return step
-
-    return make
 
 
 def nested_checkpoints(use_reentrant: bool) -> Callable[[], Step]:
@@ -453,11 +358,6 @@ def nested_checkpoints(use_reentrant: bool) -> Callable[[], Step]:
 # --- function transforms ---
 
 
-def func_grad() -> Step:
-    inputs = torch.randn(3)
-    return lambda: torch.func.grad(lambda x: x.sin().exp().sum())(inputs)
-
-
 def func_vmap_of_grad() -> Step:
     inputs = torch.randn(4, 3)
     return lambda: torch.func.vmap(torch.func.grad(lambda x: x.sin().exp().sum()))(inputs)
@@ -465,33 +365,23 @@ def func_vmap_of_grad() -> Step:
 
 GRAPHS: dict[str, Callable[[], Step]] = {
     "custom function": custom_function,
-    "custom functions on one line": custom_functions_on_one_line,
     "custom function that dispatches nothing": custom_function_that_dispatches_nothing,
     "nested custom functions": nested_custom_functions,
     "custom function differentiated twice": custom_function_differentiated_twice,
     "custom function under checkpoint": custom_function_under_checkpoint(False),
     "custom function under checkpoint with re-entry": custom_function_under_checkpoint(True),
     "gradient penalty": gradient_penalty,
-    "third derivative": third_derivative,
     "hessian": hessian,
     "backward twice": backward_twice,
-    "several outputs": several_outputs,
     "in-place on views": in_place_on_views,
-    "in-place on bases of views": in_place_on_bases_of_views,
     "views of several outputs": views_of_several_outputs,
     "masks and indices": masks_and_indices,
     "tensor hooks": tensor_hooks,
     "module backward hooks": module_backward_hooks,
     "saved tensor hooks": saved_tensor_hooks,
-    "shared module": shared_module,
     "parametrized module": parametrized_module,
-    "functional call": functional_call,
-    "recurrent loop": recurrent_loop,
     "graph kept between backward passes": graph_kept_between_backward_passes,
-    "checkpoint of a function": checkpoint_of_a_function(False),
-    "checkpoint of a function with re-entry": checkpoint_of_a_function(True),
     "nested checkpoints": nested_checkpoints(False),
     "nested checkpoints with re-entry": nested_checkpoints(True),
-    "torch.func.grad": func_grad,
     "torch.func.vmap of grad": func_vmap_of_grad,
 }

@@ -52,13 +52,24 @@ def _bits_of(value: Any) -> Any:
     return bits(value) if isinstance(value, torch.Tensor) else value
 
 
+@cache
+def untouched(name: str) -> dict[str, Any]:
+    """What a training leaves that nobody observes."""
+    return left_behind(make(name), nullcontext())
+
+
+def observed(name: str, **options: Any) -> DeterminismTracer:
+    """The recorder of a training, which left every bit as it was."""
+    training = make(name)
+    tracer = DeterminismTracer(model=training.model, **options)
+    found = left_behind(training, tracer)
+    assert [part for part, value in untouched(name).items() if found[part] != value] == []
+    return tracer
+
+
 @every_workload
 def test_recording_leaves_every_bit_as_it_was(name: str) -> None:
-    untouched = left_behind(make(name), nullcontext())
-    training = make(name)
-    watched = left_behind(training, DeterminismTracer(model=training.model))
-    for part, value in untouched.items():
-        assert watched[part] == value, part
+    assert observed(name).trace.calls
 
 
 @cache
@@ -157,64 +168,26 @@ def test_no_tensor_outlives_its_training(name: str) -> None:
     assert survivors(name, lambda model: DeterminismTracer(model=model)) == kept_anyway
 
 
-@every_workload
-def test_the_trace_survives_its_file(name: str, tmp_path: Path) -> None:
-    _, trace = recorded(name)
-    trace.save(tmp_path / "step.trace.json.gz")
-    assert Trace.load(tmp_path / "step.trace.json.gz") == trace
-
-
 #: Quick, and between them: dropout, checkpointing, autocast, hooks on parameters, functions of the user's own.
 QUICK = ("mixed precision", "optimizer in backward", "custom function")
 
 
-def check(name: str) -> None:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # what varies by threads is no business of this test
-    try:
-        untouched = left_behind(make(name), nullcontext())
-        training = make(name)
-        tracer = DeterminismTracer(model=training.model, trials=Trials(2, all=True))
-        recorded = left_behind(training, tracer)
-    finally:
-        torch.set_num_threads(threads)
-    for part, value in untouched.items():
-        assert recorded[part] == value, part
-    tried = [(group.op, group.tried) for group in tracer.trace.calls if group.tried is not None]
-    assert [op for op, one in tried if one.varied] == []
-    assert [op for op, one in tried if Untried.FAILED in one.untried] == []
-    assert sum(one.trials for _, one in tried) > 100
-
-
-@pytest.mark.parametrize("name", [name for name in MAKERS if name in QUICK])
+@pytest.mark.parametrize("name", slow_unless(QUICK, MAKERS))
 def test_trials_leave_every_bit_as_it_was_and_nothing_varies_on_one_thread(name: str) -> None:
-    check(name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in MAKERS if name not in QUICK])
-def test_trials_leave_every_bit_of_a_larger_step_as_it_was(name: str) -> None:
-    check(name)
+    tracer = observed(name, trials=Trials(2, all=True))
+    tried = [(group.op, group.tried) for group in tracer.trace.calls if group.tried is not None]
+    assert [op for op, one in tried if one.varied or Untried.FAILED in one.untried] == []
+    assert sum(one.trials for _, one in tried) > 100
 
 
 @every_workload
 def test_digests_leave_every_bit_as_it_was_and_agree_in_a_second_run(name: str, tmp_path: Path) -> None:
     found = []
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # what varies by threads is no business of this test
-    try:
-        untouched = left_behind(make(name), nullcontext())
-        for run in range(2):
-            training = make(name)
-            tracer = DeterminismTracer(model=training.model, values=tmp_path / f"{run}.values")
-            recorded = left_behind(training, tracer)
-            for part, value in untouched.items():
-                assert recorded[part] == value, part
-            assert tracer._session.recorder.values is not None
-            assert tracer._session.recorder.values.calls.failures == 0
-            found.append(read_values(tmp_path / f"{run}.values"))
-    finally:
-        torch.set_num_threads(threads)
+    for run in range(2):
+        tracer = observed(name, values=tmp_path / f"{run}.values")
+        assert tracer._session.recorder.values is not None
+        assert tracer._session.recorder.values.calls.failures == 0
+        found.append(read_values(tmp_path / f"{run}.values"))
     first, second = found
     assert not first.partial
     for one, other in zip(rows(first), rows(second), strict=True):
@@ -227,12 +200,7 @@ def test_digests_leave_every_bit_as_it_was_and_agree_in_a_second_run(name: str, 
 @every_workload
 def test_rows_leave_every_bit_as_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = otherwise(monkeypatch)
-    untouched = left_behind(make(name), nullcontext())
-    training = make(name)
-    tracer = DeterminismTracer(model=training.model, rows=True)
-    recorded = left_behind(training, tracer)
-    for part, value in untouched.items():
-        assert recorded[part] == value, part
+    tracer = observed(name, rows=True)
     assert not found
     counts = {outcome: sum(one.count for one in tracer.trace.rows if one.outcome is outcome) for outcome in RowOutcome}
     assert counts[RowOutcome.EQUAL] > counts[RowOutcome.UNKNOWN]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from tests.golden.judgements import make_traces
 from tests.models.graphs import Scale
 from tests.support.bits import seed_everything
 
@@ -43,86 +44,21 @@ def _training(
     return Training(model, used, step)
 
 
-# --- from transformers' configurations ---
+# --- from transformers' configurations, those of the recorded steps ---
 
 
-def _transformers() -> Any:
-    return pytest.importorskip("transformers", reason="real models are built from transformers' configurations")
-
-
-def make_gpt2(**options: Any) -> Training:
-    hf = _transformers()
-    sizes = {"n_layer": 2, "n_embd": 16, "n_head": 2, "vocab_size": 50, "n_positions": 16}
-    model = hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0, use_cache=False, **options))
-    ids = torch.randint(0, 50, (2, 9))
-    return _training(model.train(), lambda: model(input_ids=ids, labels=ids).loss)
+def make_transformer(name: str) -> Training:
+    pytest.importorskip("transformers", reason="real models are built from transformers' configurations")
+    model, loss_of = getattr(make_traces, name)()
+    return _training(model.train(), lambda: loss_of(model))
 
 
 def make_gpt2_checkpointed(use_reentrant: bool) -> Training:
-    training = make_gpt2()
+    training = make_transformer("gpt2")
     training.model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
     if use_reentrant:
         training.model.enable_input_require_grads()
     return training
-
-
-def make_llama() -> Training:
-    hf = _transformers()
-    config = hf.LlamaConfig(
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=50,
-        max_position_embeddings=16,
-        use_cache=False,
-    )
-    model = hf.LlamaForCausalLM(config).train()
-    ids = torch.randint(0, 50, (2, 9))
-    return _training(model, lambda: model(input_ids=ids, labels=ids).loss)
-
-
-def make_vit() -> Training:
-    hf = _transformers()
-    config = hf.ViTConfig(
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        image_size=16,
-        patch_size=8,
-        num_labels=5,
-        hidden_dropout_prob=0.1,
-    )
-    model = hf.ViTForImageClassification(config).train()
-    images, labels = torch.randn(2, 3, 16, 16), torch.tensor([1, 4])
-    return _training(model, lambda: model(pixel_values=images, labels=labels).loss)
-
-
-def make_whisper() -> Training:
-    hf = _transformers()
-    config = hf.WhisperConfig(
-        d_model=16,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=24,
-        decoder_ffn_dim=24,
-        vocab_size=50,
-        num_mel_bins=8,
-        max_source_positions=10,
-        max_target_positions=12,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=1,
-        use_cache=False,
-    )
-    model = hf.WhisperForConditionalGeneration(config).train()
-    sound, labels = torch.randn(2, 8, 20), torch.randint(3, 50, (2, 6))
-    return _training(model, lambda: model(input_features=sound, labels=labels).loss)
 
 
 # --- written by hand ---
@@ -265,12 +201,12 @@ class Custom(nn.Module):
 
 
 MAKERS: dict[str, Callable[[], Training]] = {
-    "gpt2": make_gpt2,
+    "gpt2": lambda: make_transformer("gpt2"),
     "gpt2 checkpointed": lambda: make_gpt2_checkpointed(False),
     "gpt2 checkpointed with re-entry": lambda: make_gpt2_checkpointed(True),
-    "llama": make_llama,
-    "vit": make_vit,
-    "whisper": make_whisper,
+    "llama": lambda: make_transformer("llama_bfloat16"),
+    "vit": lambda: make_transformer("vit"),
+    "whisper": lambda: make_transformer("whisper"),
     "caption": make_caption,
     "plain": lambda: _stack_training(Stack()),
     "checkpointed": lambda: _stack_training(Stack(use_reentrant=False)),
