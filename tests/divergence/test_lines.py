@@ -326,6 +326,16 @@ WAYS = {
         "open('fixed', 'w').close()\nopen('only' if K else 'other', 'w').close()\nx = 1\nop(sorted(os.listdir()))\n",
         8,
     ),
+    "the order of classes": (
+        "class A: pass\nclass B: pass\nheld = [A, B][:: -1 if K else 1]\nfor each in held:\n    op(each.__name__)\n",
+        7,
+    ),
+    "the order of functions": (
+        "def f(): return 1\nheld = [f, lambda: 2, lambda: 3]\nheld[1:] = held[:: -1 if K else 1][:2]\n"
+        "for each in held:\n    op(each())\n",
+        7,
+    ),
+    "which class it is": ("kind = (int, str)[K > 0]\nmade = kind()\nop(made)\n", 5),
     "a call that one run alone makes inside a library": (
         "import functools\ndef each(k, of):\n    y = k\n    return y\ndef own(f, n):\n    return f(n)\nx = 1\n"
         "op([*map(functools.partial(each, of=0), range(os.urandom(1)[0] % 1 + 2 + K))])\n",
@@ -404,6 +414,11 @@ TIMED = {
         "import threading\nbarrier = threading.Barrier(1, timeout=9)\nk = barrier.wait()\nop(k)\n",
         [],
     ),
+    "what a timer does": (
+        "import threading\nover = []\ntimer = threading.Timer(99, over.append, (1,))\ntimer.start()\nop(len(over))\n"
+        "timer.cancel()\n",
+        [6],
+    ),
     "a program that may not be done": (
         "import subprocess, sys\np = subprocess.Popen([sys.executable, '-V'], stdout=-3)\np.wait()\n"
         "done = [q for q in [p] if q.poll() is not None]\nop(len(done))\n",
@@ -461,6 +476,10 @@ POLLED = {
 }
 
 
+#: Seconds after which a thread or a forked process waits no longer: it failed, and so does the test.
+PATIENCE = 120
+
+
 class Gate(ModuleType):
     """What a thread waits for until the program has come to a step: of no file that is followed."""
 
@@ -469,7 +488,7 @@ class Gate(ModuleType):
         self.step, self.opened = step, Event()
 
     def wait(self) -> None:
-        self.opened.wait()
+        assert self.opened.wait(PATIENCE)
 
     def passes(self, step: int, thread: Thread) -> None:
         if step == self.step:
@@ -1093,12 +1112,12 @@ def test_a_forked_worker_has_roots_of_its_own(tmp_path: Path) -> None:
 
 
 #: A library by which the thread that gives is first in run a, and the one that takes in run b.
-PACING = """\
+PACING = f"""\
 import os, threading
 done = threading.Event()
 def begins(who):
-    if who == {"a": "taker", "b": "giver"}[os.environ["RUN"]]:
-        done.wait()
+    if who == ("taker" if os.environ["RUN"] == "a" else "giver"):
+        assert done.wait({PATIENCE})
 def ends():
     done.set()
 """
@@ -1136,8 +1155,8 @@ def test_who_was_faster_shows_at_the_line_that_asks_what_is_ready(
 
 
 #: A library's object that has its work done by processes of its own.
-FORKING = """\
-import os, pickle
+FORKING = f"""\
+import os, pickle, signal
 class Fetched:
     def __init__(self, work):
         self.work = work
@@ -1145,9 +1164,13 @@ class Fetched:
         for k in range(2):
             there, here = os.pipe()
             if os.fork() == 0:
-                os.write(here, pickle.dumps(self.work(k)))
-                os._exit(0)
+                signal.alarm({PATIENCE})
+                try:
+                    os.write(here, pickle.dumps(self.work(k)))
+                finally:
+                    os._exit(0)
             os.wait()
+            os.close(here)
             yield pickle.loads(os.read(there, 4096))
 """
 #: The work of a process of its own, and its line that is named first, with its kind.
@@ -1276,6 +1299,21 @@ SHARING = {
         7,
         "shared-by-threads",
     ),
+    "a tensor": (
+        "weight = torch.ones(3)\ndef work(k):\n    for n in range(3):\n        turn(k)\n"
+        "        grad = weight * weight * (k + 0.5)\n        weight.sub_(grad, alpha=0.1)\n",
+        "CALLS.append(weight.tolist())\n",
+        9,
+        "shared-by-threads",
+    ),
+    "a model that an optimizer steps": (
+        "net = torch.nn.Linear(2, 1)\ndef work(k):\n    opt = torch.optim.SGD(net.parameters(), lr=0.5)\n"
+        "    for n in range(3):\n        turn(k)\n        loss = net(torch.ones(2)) * (k + 0.5)\n"
+        "        loss.backward()\n        opt.step()\n",
+        "CALLS.append([p.tolist() for p in net.parameters()])\n",
+        11,
+        "shared-by-threads",
+    ),
     "a list, by tasks that they take": (
         "todo = [*range(6)]\ndef work(k):\n    for n in range(3):\n        turn(k)\n        x = todo.pop()\n"
         "        turn(k)\n        seen.append(10 * x)\n",
@@ -1311,7 +1349,7 @@ SHARING = {
 }
 #: A library by which threads take turns: 0 1 1 0 .. in run a, 1 1 .. 0 0 .. in run b; one that is over needs none. A
 #: turn lasts until the next one is asked for, so that nothing hangs on who is faster.
-TURNS = """\
+TURNS = f"""\
 import os, threading
 at = threading.Condition()
 left = [0, 1, 1, 0] * 9 if os.environ["RUN"] == "a" else [1] * 9 + [0] * 9
@@ -1324,7 +1362,7 @@ def leave(k):
 def turn(k):
     with at:
         leave(k)
-        at.wait_for(lambda: not now and next(n for n in left if n not in over) == k)
+        assert at.wait_for(lambda: not now and next(n for n in left if n not in over) == k, {PATIENCE})
         now.append(k)
 def ends(k):
     with at:
@@ -1344,7 +1382,7 @@ def test_the_order_in_which_threads_change_what_they_share_is_named_where_they_d
     monkeypatch.syspath_prepend(library)
     (tmp_path / "own").mkdir()
     source = (
-        f"import os, random, threading\nfrom turns import ends, turn\nCALLS, seen = [], []\n{work}    ends(k)\n"
+        f"import os, random, threading, torch\nfrom turns import ends, turn\nCALLS, seen = [], []\n{work}    ends(k)\n"
         "threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1)]\n"
         "for thread in threads:\n    thread.start()\nfor thread in threads:\n    thread.join()\n" + taken
     )

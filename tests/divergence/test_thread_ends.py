@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -82,6 +83,7 @@ def test_a_model_that_the_recorded_thread_stepped_first_is_compared_by_its_name(
             thread.start()
             thread.join()
 
+    gc.collect()  # models of earlier tests
     values = [recorded(tmp_path / f"{run}.values", partial(program, more)) for run, more in enumerate((1, 1, 2))]
     assert not compare_ends(values[0], values[1]).ends
     assert {end.name for end in compare_ends(values[0], values[2]).ends} == {"Linear.weight", "Linear.bias"}

@@ -72,6 +72,8 @@ FOLLOWS = re.compile(
     "_?(builtins|torch|numpy|math|operator|itertools|functools|collections|re|json|struct|hashlib|zlib|copy|statistics|"
     "bisect|heapq|contextlib|typing|dataclasses|string)[.]"
 )
+#: What digests of tensors and modules begin with, which others write where they are.
+_WRITABLE = ("t", "m")
 #: Microseconds by which the time of a file may be early.
 _TICK = 10_000
 #: The ends of names of functions that put a generator into a state of their own.
@@ -447,6 +449,8 @@ class _Comparison:
         self.own = {"__main__", *(Path(frame.code.file).stem for frame in one.frames)}
         """The names of the program's own modules."""
         self.alike, self.drawers, self.givers = _of_threads(one, two)
+        self.writers = {process: _writer(one, process) for process in self.threaded}
+        """The line at which threads write a tensor or a module that others hold too."""
         self.common = _states(one, self.threaded) & _states(two, self.threaded)
         """Processes in which threads run, names and states of global generators that both runs have."""
         _pair(one, two, self.alike)
@@ -562,6 +566,9 @@ class _Comparison:
     def _of_others(self, frame: LineFrame, name: str) -> Origins:
         """The origins of what another thread has changed: of all that differs there, or the line that gave it."""
         digest, of = frame.state.get(name, ""), (frame.process, name.rpartition(".")[2])
+        if digest[:1] in _WRITABLE and (writer := self.writers.get(frame.process)) is not None:
+            self.orders |= (found := self._root(LineKind.LINE, *writer, writer[0]))
+            return found
         if len(once := [place for (*key, _), place in self.givers.items() if tuple(key) == of]) == 1:
             differing = once[0][0].differing.items()  # nothing where it is the same, and the reader asks when that was
             return _NOTHING.union(*(found for path, found in differing if path.rpartition(".")[2] == of[1]))
@@ -574,6 +581,8 @@ class _Comparison:
 
     def _may_share(self, frame: LineFrame, name: str) -> bool:
         """Return whether another thread may have changed what a call is given: in an object, or a closure's."""
+        if frame.process in self.threaded and frame.state.get(name, "")[:1] in _WRITABLE:
+            return self.writers[frame.process] is not None
         if frame.process not in self.threaded or "." in name:
             return frame.process in self.threaded
         around = frame.code.function.rpartition(".<locals>.")[0]
@@ -643,7 +652,10 @@ class _Comparison:
             frame.files[path.partition(".")[0]] = row.files
         found = _NOTHING
         if is_resumed or frame.process in self.threaded:  # what the line does not name, others may have changed
-            given = [name for name in text.reads if name not in text.stores and is_plain(ours.get(name, ""))]
+            given = [name for name in text.reads if is_plain(ours.get(name, ""))]
+            if not (before or drawn) and self.writers.get(frame.process) is not None:
+                given += [name for name in unequal if ours.get(name, "")[:1] in _WRITABLE]
+            given = [name for name in given if name.removeprefix(GLOBAL) not in (*text.stores, RETURNED)]
             for name in list(unequal) if not frame.inside else ():
                 if not is_named(name, text) or (name in given and self._of_others(frame, name)):
                     by_name = self.named.get(name.rpartition(".")[2], _NOTHING) if is_resumed else _NOTHING
@@ -1318,6 +1330,27 @@ def _of_threads(
     return {key for key, (ours, theirs) in counts.items() if ours == theirs}, drawers, givers
 
 
+def _writer(run: LineIndex, process: str) -> _Place | None:
+    """The line at which threads most often write a tensor or a module that others hold too; ``None`` without one."""
+    holders: dict[str, set[int]] = defaultdict(set)
+    rows = Counter[tuple[object, ...]]()
+    written: dict[tuple[object, ...], list[tuple[_Place, list[str]]]] = defaultdict(list)
+    for frame in run.frames:
+        for row in frame.rows if frame.process == process else ():
+            rows[frame.key, row.line] += 1
+            changed = {name: digest for name, digest in row.changed.items() if digest[:1] in _WRITABLE}
+            for digest in changed.values():
+                holders[digest].add(frame.entered.thread)
+            given = {RETURNED, *run.text(frame, row.line).stores}
+            own = [digest for name, digest in changed.items() if name not in given]
+            if own and frame.entered.thread:
+                written[frame.key, row.line].append(((frame, row.line), own))
+    shared = {digest for digest, threads in holders.items() if len(threads) > 1}
+    lines = [at for key, at in written.items() if 2 * len(at) > rows[key]]
+    lines = [at for at in lines if any(not shared.isdisjoint(digests) for _, digests in at)]
+    return max(lines, key=len)[0][0] if lines else None
+
+
 def _states(run: LineIndex, processes: Collection[str]) -> set[tuple[str, str, str]]:
     """The states of global generators in some processes, with their names."""
     changed = ((frame.process, record.changed) for frame, record in run.events if frame.process in processes)
@@ -1365,7 +1398,8 @@ def _keys(run: LineIndex, paired: object) -> Iterator[tuple[LineFrame, tuple[obj
             if entered.count <= SAMPLED_FROM:
                 continue
         else:
-            key = (frame.process, id(other), entered.thread, entered.parent_line, entered.parent_n, frame.key)
+            thread = entered.thread if parent is None else 0  # of the same one as its caller
+            key = (frame.process, id(other), thread, entered.parent_line, entered.parent_n, frame.key)
         ordinals[key] += 1
         yield frame, (*key, ordinals[key])
 

@@ -111,8 +111,8 @@ class VariableDigests:
         if kind in _NUMBERS:
             yield name, repr(value)
         elif issubclass(kind, CODE):
-            if defaults := _defaults(value):
-                yield name, self.of(defaults, 1)
+            if issubclass(kind, type) or _defaults(value):
+                yield name, self.of(value)
         elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(map(self._is_name, list(value))):
             entries = _entries(value)
             yield name, self.of([key for key, _ in entries])  # their order is a value
@@ -191,9 +191,10 @@ class VariableDigests:
         look.left -= 1
         if depth > _DEPTH or look.left < 0:
             return look.unseen()
-        if issubclass(kind, CODE):
-            defaults = _defaults(value)
-            return self._several([*defaults], depth, look) if defaults else NO_DIGEST
+        if issubclass(kind, CODE):  # by its name; what else it holds is not seen
+            defaults = self._several([*_defaults(value)], depth, look)
+            look.is_whole = False
+            return f"{_name_of(value, kind)}{defaults}"
         if issubclass(kind, (set, frozenset)):
             # As a set: the line that iterates it is the one whose values differ.
             members, left = _members(kind, value), look.left
@@ -393,6 +394,16 @@ def _defaults(value: Any) -> tuple[Any, ...]:
     if type(value) is not FunctionType:
         return ()
     return (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+
+
+def _name_of(code: Any, kind: type) -> str:
+    """What tells a class, a function or a module from others: its name, and a function's line, as lambdas have none."""
+    if issubclass(kind, type):
+        return qualified(code)
+    if issubclass(kind, ModuleType):
+        return str(vars(code).get("__name__"))
+    line = code.__code__.co_firstlineno if kind is FunctionType else 0
+    return f"{code.__module__}.{code.__qualname__}:{line}"
 
 
 @_by_type
