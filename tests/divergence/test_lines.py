@@ -335,6 +335,16 @@ WAYS = {
         "for each in held:\n    op(each())\n",
         7,
     ),
+    "a default of a method": (
+        "class S:\n    def __init__(self, n, rng=random.Random()):\n        self.rng = rng\n    def draw(self):\n"
+        "        return self.rng.random()\nop(S(3).draw())\n",
+        6,
+    ),
+    "a default of a method that is named": (
+        "class S:\n    def draw(self, n=3, *, seed=os.urandom(4)):\n        return seed * n\n"
+        "    def use(self):\n        return self.draw(2)\nop(S().use())\n",
+        6,
+    ),
     "which class it is": ("kind = (int, str)[K > 0]\nmade = kind()\nop(made)\n", 5),
     "a call that one run alone makes inside a library": (
         "import functools\ndef each(k, of):\n    y = k\n    return y\ndef own(f, n):\n    return f(n)\nx = 1\n"

@@ -566,7 +566,7 @@ class _Comparison:
     def _of_others(self, frame: LineFrame, name: str) -> Origins:
         """The origins of what another thread has changed: of all that differs there, or the line that gave it."""
         digest, of = frame.state.get(name, ""), (frame.process, name.rpartition(".")[2])
-        if digest[:1] in _WRITABLE and (writer := self.writers.get(frame.process)) is not None:
+        if digest[:1] in _WRITABLE and (writer := self.writers.get(frame.process)):
             self.orders |= (found := self._root(LineKind.LINE, *writer, writer[0]))
             return found
         if len(once := [place for (*key, _), place in self.givers.items() if tuple(key) == of]) == 1:
@@ -581,9 +581,8 @@ class _Comparison:
 
     def _may_share(self, frame: LineFrame, name: str) -> bool:
         """Return whether another thread may have changed what a call is given: in an object, or a closure's."""
-        if frame.process in self.threaded and frame.state.get(name, "")[:1] in _WRITABLE:
-            return self.writers[frame.process] is not None
-        if frame.process not in self.threaded or "." in name:
+        is_written = frame.state.get(name, "")[:1] in _WRITABLE and bool(self.writers.get(frame.process))
+        if frame.process not in self.threaded or "." in name or is_written:
             return frame.process in self.threaded
         around = frame.code.function.rpartition(".<locals>.")[0]
         return any(name in each.state for each in self.one.frames if each.code.function == around)
@@ -653,7 +652,7 @@ class _Comparison:
         found = _NOTHING
         if is_resumed or frame.process in self.threaded:  # what the line does not name, others may have changed
             given = [name for name in text.reads if is_plain(ours.get(name, ""))]
-            if not (before or drawn) and self.writers.get(frame.process) is not None:
+            if not (before or drawn) and self.writers.get(frame.process):
                 given += [name for name in unequal if ours.get(name, "")[:1] in _WRITABLE]
             given = [name for name in given if name.removeprefix(GLOBAL) not in (*text.stores, RETURNED)]
             for name in list(unequal) if not frame.inside else ():
@@ -1334,20 +1333,18 @@ def _writer(run: LineIndex, process: str) -> _Place | None:
     """The line at which threads most often write a tensor or a module that others hold too; ``None`` without one."""
     holders: dict[str, set[int]] = defaultdict(set)
     rows = Counter[tuple[object, ...]]()
-    written: dict[tuple[object, ...], list[tuple[_Place, list[str]]]] = defaultdict(list)
-    for frame in run.frames:
-        for row in frame.rows if frame.process == process else ():
-            rows[frame.key, row.line] += 1
-            changed = {name: digest for name, digest in row.changed.items() if digest[:1] in _WRITABLE}
-            for digest in changed.values():
-                holders[digest].add(frame.entered.thread)
+    written: dict[tuple[object, ...], list[tuple[_Place, str]]] = defaultdict(list)
+    for frame in (frame for frame in run.frames if frame.process == process):
+        for row in frame.rows:
+            rows[key := (frame.key, row.line)] += 1
             given = {RETURNED, *run.text(frame, row.line).stores}
-            own = [digest for name, digest in changed.items() if name not in given]
-            if own and frame.entered.thread:
-                written[frame.key, row.line].append(((frame, row.line), own))
-    shared = {digest for digest, threads in holders.items() if len(threads) > 1}
+            changed = [(name, digest) for name, digest in row.changed.items() if digest[:1] in _WRITABLE]
+            for _, digest in changed:
+                holders[digest].add(frame.entered.thread)
+            if own := [digest for name, digest in changed if name not in given and frame.entered.thread]:
+                written[key].append(((frame, row.line), own[0]))
     lines = [at for key, at in written.items() if 2 * len(at) > rows[key]]
-    lines = [at for at in lines if any(not shared.isdisjoint(digests) for _, digests in at)]
+    lines = [at for at in lines if any(len(holders[digest]) > 1 for _, digest in at)]
     return max(lines, key=len)[0][0] if lines else None
 
 

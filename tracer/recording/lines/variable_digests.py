@@ -111,8 +111,10 @@ class VariableDigests:
         if kind in _NUMBERS:
             yield name, repr(value)
         elif issubclass(kind, CODE):
-            if issubclass(kind, type) or _defaults(value):
+            defaults = _defaults(value)
+            if issubclass(kind, type) or defaults:
                 yield name, self.of(value)
+            yield from ((f"{name}.{parameter}", self.of(entry, 1)) for parameter, entry in defaults.items())
         elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(map(self._is_name, list(value))):
             entries = _entries(value)
             yield name, self.of([key for key, _ in entries])  # their order is a value
@@ -192,7 +194,7 @@ class VariableDigests:
         if depth > _DEPTH or look.left < 0:
             return look.unseen()
         if issubclass(kind, CODE):  # by its name; what else it holds is not seen
-            defaults = self._several([*_defaults(value)], depth, look)
+            defaults = self._several([*_defaults(value).values()], depth, look)
             look.is_whole = False
             return f"{_name_of(value, kind)}{defaults}"
         if issubclass(kind, (set, frozenset)):
@@ -389,21 +391,23 @@ def _entries(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
     return sorted((entry for entry in entries if entry[0] != "params"), key=lambda entry: entry[0])
 
 
-def _defaults(value: Any) -> tuple[Any, ...]:
+def _defaults(value: Any) -> dict[str, Any]:
     """The values that a function written in Python keeps for parameters that are not given."""
     if type(value) is not FunctionType:
-        return ()
-    return (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        return {}
+    code, values = value.__code__, value.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount][-len(values) :]
+    return {**dict(zip(names, values, strict=False)), **(value.__kwdefaults__ or {})}
 
 
 def _name_of(code: Any, kind: type) -> str:
-    """What tells a class, a function or a module from others: its name, and a function's line, as lambdas have none."""
+    """What tells a class or a function from others: its name, and its line, as lambdas have none."""
     if issubclass(kind, type):
         return qualified(code)
-    if issubclass(kind, ModuleType):
-        return str(vars(code).get("__name__"))
-    line = code.__code__.co_firstlineno if kind is FunctionType else 0
-    return f"{code.__module__}.{code.__qualname__}:{line}"
+    code = code.__func__ if kind is MethodType else code
+    if type(code) is FunctionType:
+        return f"{code.__module__}.{code.__qualname__}:{code.__code__.co_firstlineno}"
+    return f"{code.__module__}.{code.__name__}" if type(code) is BuiltinFunctionType else NO_DIGEST
 
 
 @_by_type
