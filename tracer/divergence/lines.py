@@ -72,8 +72,6 @@ FOLLOWS = re.compile(
     "_?(builtins|torch|numpy|math|operator|itertools|functools|collections|re|json|struct|hashlib|zlib|copy|statistics|"
     "bisect|heapq|contextlib|typing|dataclasses|string)[.]"
 )
-#: What digests of tensors and modules begin with, which others write where they are.
-_WRITABLE = ("t", "m")
 #: Microseconds by which the time of a file may be early.
 _TICK = 10_000
 #: The ends of names of functions that put a generator into a state of their own.
@@ -450,7 +448,6 @@ class _Comparison:
         """The names of the program's own modules."""
         self.alike, self.drawers, self.givers = _of_threads(one, two)
         self.writers = {process: _writer(one, process) for process in self.threaded}
-        """The line at which threads write a tensor or a module that others hold too."""
         self.common = _states(one, self.threaded) & _states(two, self.threaded)
         """Processes in which threads run, names and states of global generators that both runs have."""
         _pair(one, two, self.alike)
@@ -566,23 +563,23 @@ class _Comparison:
     def _of_others(self, frame: LineFrame, name: str) -> Origins:
         """The origins of what another thread has changed: of all that differs there, or the line that gave it."""
         digest, of = frame.state.get(name, ""), (frame.process, name.rpartition(".")[2])
-        if digest[:1] in _WRITABLE and (writer := self.writers.get(frame.process)):
-            self.orders |= (found := self._root(LineKind.LINE, *writer, writer[0]))
-            return found
         if len(once := [place for (*key, _), place in self.givers.items() if tuple(key) == of]) == 1:
             differing = once[0][0].differing.items()  # nothing where it is the same, and the reader asks when that was
             return _NOTHING.union(*(found for path, found in differing if path.rpartition(".")[2] == of[1]))
-        giver = self.givers.get((*of, digest))
-        if self.elsewhere or giver is None or len(digest) <= _SHORT or giver[0].entered.thread == frame.entered.thread:
+        giver = (writer := self._writer_of(frame, name)) or self.givers.get((*of, digest))
+        is_own = giver is None or len(digest) <= _SHORT or giver[0].entered.thread == frame.entered.thread
+        if giver is None or (writer is None and (is_own or self.elsewhere)):
             return frozenset(self.orders.union(self.elsewhere))
-        found = self._root(LineKind.LINE, *giver, giver[0])
-        self.orders |= found
+        self.orders |= (found := self._root(LineKind.LINE, *giver, giver[0]))
         return found
+
+    def _writer_of(self, frame: LineFrame, name: str) -> _Place | None:
+        """The line at which threads write a tensor or a module that ``name`` holds, as others do."""
+        return self.writers.get(frame.process) if frame.state.get(name, "").startswith(("t", "m")) else None
 
     def _may_share(self, frame: LineFrame, name: str) -> bool:
         """Return whether another thread may have changed what a call is given: in an object, or a closure's."""
-        is_written = frame.state.get(name, "")[:1] in _WRITABLE and bool(self.writers.get(frame.process))
-        if frame.process not in self.threaded or "." in name or is_written:
+        if frame.process not in self.threaded or "." in name or self._writer_of(frame, name):
             return frame.process in self.threaded
         around = frame.code.function.rpartition(".<locals>.")[0]
         return any(name in each.state for each in self.one.frames if each.code.function == around)
@@ -652,8 +649,7 @@ class _Comparison:
         found = _NOTHING
         if is_resumed or frame.process in self.threaded:  # what the line does not name, others may have changed
             given = [name for name in text.reads if is_plain(ours.get(name, ""))]
-            if not (before or drawn) and self.writers.get(frame.process):
-                given += [name for name in unequal if ours.get(name, "")[:1] in _WRITABLE]
+            given += [] if before or drawn else [name for name in unequal if self._writer_of(frame, name)]
             given = [name for name in given if name.removeprefix(GLOBAL) not in (*text.stores, RETURNED)]
             for name in list(unequal) if not frame.inside else ():
                 if not is_named(name, text) or (name in given and self._of_others(frame, name)):
@@ -1338,14 +1334,14 @@ def _writer(run: LineIndex, process: str) -> _Place | None:
         for row in frame.rows:
             rows[key := (frame.key, row.line)] += 1
             given = {RETURNED, *run.text(frame, row.line).stores}
-            changed = [(name, digest) for name, digest in row.changed.items() if digest[:1] in _WRITABLE]
+            changed = [(name, digest) for name, digest in row.changed.items() if digest.startswith(("t", "m"))]
             for _, digest in changed:
                 holders[digest].add(frame.entered.thread)
             if own := [digest for name, digest in changed if name not in given and frame.entered.thread]:
                 written[key].append(((frame, row.line), own[0]))
-    lines = [at for key, at in written.items() if 2 * len(at) > rows[key]]
-    lines = [at for at in lines if any(len(holders[digest]) > 1 for _, digest in at)]
-    return max(lines, key=len)[0][0] if lines else None
+    often = (at for key, at in written.items() if 2 * len(at) > rows[key])
+    lines = (at for at in often if any(len(holders[digest]) > 1 for _, digest in at))
+    return max(lines, key=len, default=[(None, "")])[0][0]
 
 
 def _states(run: LineIndex, processes: Collection[str]) -> set[tuple[str, str, str]]:
