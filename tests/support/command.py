@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,15 +45,28 @@ class Command:
     def __call__(self, *args: str | Path) -> Finished:
         """Run ``tracer ARGS`` and return how it ended."""
         with self._monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", ["tracer"])
-            patch.setattr(sys, "path", ["/nowhere", *sys.path])
-            patch.setattr(sys, "meta_path", list(sys.meta_path))
-            patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-            with pytest.raises(SystemExit) as leaving:
-                main([str(one) for one in args])
-        out, err = self._capsys.readouterr()
-        assert isinstance(leaving.value.code, int)
-        return Finished(leaving.value.code, out, err)
+            code = _call(patch, args)
+        return Finished(code, *self._capsys.readouterr())
+
+
+def run_here(folder: Path, *args: str | Path) -> Finished:
+    """``tracer ARGS`` in this process and in ``folder``: for fixtures of a module, which no test's fixtures serve."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        code = _call(patch, args)
+    return Finished(code, out.getvalue(), err.getvalue())
+
+
+def _call(patch: pytest.MonkeyPatch, args: tuple[str | Path, ...]) -> int:
+    patch.setattr(sys, "argv", ["tracer"])
+    patch.setattr(sys, "path", ["/nowhere", *sys.path])
+    patch.setattr(sys, "meta_path", list(sys.meta_path))
+    patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    with pytest.raises(SystemExit) as leaving:
+        main([str(one) for one in args])
+    assert isinstance(leaving.value.code, int)
+    return leaving.value.code
 
 
 #: Seconds after which a process hangs; no test fails on less.
