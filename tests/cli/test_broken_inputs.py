@@ -5,132 +5,215 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.hostile.cases import machine
 from tests.support.build import call, trace
 from tests.support.command import Command, tracer_process
 from tracer.cli.main import main
 
-Line = list[str | Path]
+LONG = "x" * 480
 
-
-def good(folder: Path) -> Path:
-    """A trace that is fine."""
-    trace(call(count=2)).save(folder / "good.json")
-    return folder / "good.json"
-
-
-def written(folder: Path, content: bytes, name: str = "t.json") -> Path:
-    (folder / name).write_bytes(content)
-    return folder / name
-
-
-def edited(folder: Path, *keys: str | int, to: Any) -> Path:
-    """A good trace with the value at ``keys`` replaced."""
-    document = json.loads(good(folder).read_bytes())
-    place = document
-    for key in keys[:-1]:
-        place = place[key]
-    place[keys[-1]] = to
-    return written(folder, json.dumps(document).encode())
-
-
-def zeros(folder: Path) -> Path:
-    """Two gigabytes of zero bytes, which take no room on the disk."""
-    path = written(folder, b"")
-    os.truncate(path, 2 << 30)
-    return path
-
-
-def folder_at(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
-def below_a_file(folder: Path) -> Path:
-    """A path whose folder cannot be made, as one of its parents is a file; it stops root too."""
-    return written(folder, b"", "plain_file") / "sub" / "out.json"
-
-
-def package(folder: Path) -> str:
-    """A package without ``__main__`` in the working directory."""
-    written(folder_at(folder / "a_package_without_main"), b"", "__init__.py")
-    return "a_package_without_main"
-
-
-#: Trace files that are broken, with words that the line must hold.
-TRACES: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "missing file": (lambda at: at / "nope.json", "there is no file"),
-    "empty file": (lambda at: written(at, b""), "is empty"),
-    "folder": (lambda at: folder_at(at / "d.json"), "is a folder"),
-    "not JSON": (lambda at: written(at, b"loss = 0.3\n"), "is not a trace"),
-    "truncated JSON": (lambda at: written(at, good(at).read_bytes()[:-40]), "is not a trace"),
-    "JSON array": (lambda at: written(at, b"[1, 2]"), "is not a trace"),
-    "JSON of something else": (lambda at: written(at, b'{"epoch": 3}'), "schema"),
-    "truncated gzip": (
-        lambda at: written(at, gzip.compress(good(at).read_bytes())[:-30], "t.json.gz"),
-        "cannot read",
-    ),
-    "gzip of nonsense": (lambda at: written(at, gzip.compress(b"\x93nonsense"), "t.json.gz"), "is not a trace"),
-    "gzip in name only": (lambda at: written(at, good(at).read_bytes(), "t.json.gz"), "cannot read"),
-    "newer schema": (lambda at: edited(at, "schema", to=99), "update determinism-tracer"),
-    "schema 0": (lambda at: edited(at, "schema", to=0), "of schema 0; this release reads schema 1"),
-    "wrong type": (lambda at: edited(at, "calls", 0, "op", to=7), "$.calls[0].op"),
-    "unknown phase": (lambda at: edited(at, "calls", 0, "phase", to="sideways"), "$.calls[0].phase"),
-    "negative count": (lambda at: edited(at, "calls", 0, "count", to=-2), "$.calls[0].count is -2"),
-    "missing environment": (lambda at: edited(at, "environment", to=None), "$.environment"),
-    "two gigabytes of zeros": (zeros, "begins with zero bytes"),
-    "binary garbage": (lambda at: written(at, bytes(range(128, 256)) * 40), "is not a trace"),
-    "invalid UTF-8": (lambda at: edited_utf8(at), "is not a trace"),
-    "deep nesting": (lambda at: written(at, b"[" * 200_000), "is not a trace"),
-    "a report in place of a trace": (lambda at: written(at, b"backend,torch,rule\n", "r.csv"), "is not a trace"),
+#: What lies in the folder that a command is called in, beside a good trace and a folder ``d``.
+FILES = {
+    "bad.json": b"{}",
+    "here.doctor.json": machine(num_threads=2),
+    "there.doctor.json": machine(num_threads=8),
+    "plain_file": b"",  # below which nothing can be made: that stops root too
+    "s.py": b"open('ran', 'w').close()\n",
+    "words.py": b"a b c\n",
+    "bytes.py": b"\x00\x01\xff" * 30,
+    "junk.pyc": b"junk",
+    "package/__init__.py": b"",
 }
 
 
-def edited_utf8(folder: Path) -> Path:
-    """A good trace with a byte inside a string that no UTF-8 text has."""
-    return written(folder, good(folder).read_bytes().replace(b"train.py", b"tr\xffin.py"))
+@pytest.fixture
+def place(folder: Path) -> Path:
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "d").mkdir()
+    (folder / "folder.csv").mkdir()
+    trace(call(count=2)).save(folder / "good.json")
+    return folder
 
 
-#: Command lines that are broken, with words that the line must hold.
-LINES: dict[str, tuple[Callable[[Path], Line], str]] = {
-    "no arguments": (lambda at: [], "tracer --help"),
-    "unknown command": (lambda at: ["analyse"], "analyse"),
-    "unknown option": (lambda at: ["report", "--colour", good(at)], "tracer report --help"),
-    "no trace": (lambda at: ["report"], "TRACE"),
-    "a good trace and a broken one": (lambda at: ["report", good(at), written(at, b"{}")], "t.json"),
-    "unknown backend": (lambda at: ["report", good(at), "--backend", "tpu"], "tpu"),
-    "unparsable torch version": (lambda at: ["report", good(at), "--torch", "two"], "two"),
-    "unknown settings": (lambda at: ["report", good(at), "--settings", "strict"], "strict"),
-    "unknown format": (lambda at: ["report", good(at), "--format", "html,pdf"], "pdf"),
-    "no format": (lambda at: ["report", good(at), "--format", ""], "format"),
-    "unknown suffix": (lambda at: ["report", good(at), "-o", at / "report.doc"], "report.doc"),
-    "two formats and nowhere to go": (lambda at: ["report", good(at), "--format", "html,csv"], "-o"),
-    "unwritable report": (lambda at: ["report", good(at), "--format", "csv", "-o", below_a_file(at)], "sub"),
-    "report over a folder": (lambda at: ["report", good(at), "-o", folder_at(at / "r.csv")], "is a folder"),
-    "report over its trace": (lambda at: ["report", good(at), "-o", at / "good.json"], "the trace itself"),
-    "unwritable demo": (lambda at: ["demo", "--output-dir", below_a_file(at)], "sub"),
-    "no script": (lambda at: ["run"], "SCRIPT"),
-    "missing script": (lambda at: ["run", "nope.py"], "nope.py"),
-    "folder without main": (lambda at: ["run", folder_at(at / "d")], "no __main__.py"),
-    "script that is not Python": (lambda at: ["run", written(at, b"a b c\n", "s.py")], "line 1"),
-    "script of bytes": (lambda at: ["run", written(at, b"\x00\x01\xff" * 30, "s.py")], "is not Python"),
-    "bytecode of nothing": (lambda at: ["run", written(at, b"junk", "s.pyc")], "is not Python"),
-    "missing module": (lambda at: ["run", "-m", "no_such_package.train"], "no_such_package.train"),
-    "relative module": (lambda at: ["run", "-m", ".train"], ".train"),
-    "package without main": (lambda at: ["run", "-m", package(at)], "no __main__"),
-    "file in place of a module": (lambda at: ["run", "-m", written(at, b"", "s.py")], "leave out -m"),
-    "steps of words": (lambda at: ["run", "--steps", "a:b", good(at)], "'a:b'"),
-    "steps backwards": (lambda at: ["run", "--steps", "3:1", good(at)], "B must be larger"),
-    "negative steps": (lambda at: ["run", "--steps", "-1:", good(at)], "'-1:'"),
-    "steps of three parts": (lambda at: ["run", "--steps", "1:5:2", good(at)], "'1:5:2'"),
-    "no last step to exit after": (lambda at: ["run", "--exit-after-steps", good(at)], "--steps A:B"),
-    "unwritable trace": (lambda at: ["run", "-o", below_a_file(at), good(at)], "sub"),
-    "trace over a folder": (lambda at: ["run", "-o", folder_at(at / "d"), good(at)], "is a folder"),
+def edited(at: Path, *keys: str | int, to: Any) -> bytes:
+    """A good trace with the value at ``keys`` replaced."""
+    document = json.loads((at / "good.json").read_bytes())
+    inner = document
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = to
+    return json.dumps(document).encode()
+
+
+#: Traces that are broken: what the file holds, made of a good one, and words that the line must hold.
+TRACES: dict[str, tuple[bytes | Callable[[bytes], bytes] | tuple[Any, ...], str]] = {
+    "empty file": (b"", "is empty"),
+    "not JSON": (b"loss = 0.3\n", "is not a trace"),
+    "truncated JSON": (lambda good: good[:-40], "is not a trace"),
+    "JSON array": (b"[1, 2]", "is not a trace"),
+    "JSON of something else": (b'{"epoch": 3}', "schema"),
+    "truncated.gz": (lambda good: gzip.compress(good)[:-30], "cannot read"),
+    "nonsense.gz": (gzip.compress(b"\x93nonsense"), "is not a trace"),
+    "gzip in name only.gz": (lambda good: good, "cannot read"),
+    "newer schema": (("schema", 99), "update determinism-tracer"),
+    "schema 0": (("schema", 0), "of schema 0; this release reads schema 1"),
+    "wrong type": (("calls", 0, "op", 7), "$.calls[0].op"),
+    "unknown phase": (("calls", 0, "phase", "sideways"), "$.calls[0].phase"),
+    "negative count": (("calls", 0, "count", -2), "$.calls[0].count is -2"),
+    "unknown origin": (("calls", 0, "facts", {"rng.origin": "nowhere"}), "$.calls[0].facts['rng.origin'] is 'nowhere'"),
+    "origin of another type": (("calls", 0, "facts", {"rng.origin": 7}), "$.calls[0].facts['rng.origin'] is 7"),
+    "missing environment": (("environment", None), "$.environment"),
+    "binary garbage": (bytes(range(128, 256)) * 40, "is not a trace"),
+    "invalid UTF-8": (lambda good: good.replace(b"train.py", b"tr\xffin.py"), "is not a trace"),
+    "deep nesting": (b"[" * 200_000, "is not a trace"),
+    "a report in place of a trace": (b"backend,torch,rule\n", "is not a trace"),
+}
+
+#: Command lines that are wrong, and words that the line must hold.
+LINES = {
+    "": "tracer --help",
+    "analyse": "analyse",
+    # report
+    "report": "TRACE",
+    "report nope.json -o report.csv": "there is no file",
+    "report d -o report.csv": "is a folder",
+    "report --colour good.json": "tracer report --help",
+    "report good.json bad.json": "bad.json",
+    "report here.doctor.json": "name two of them to `tracer diff`",
+    "report good.json --backend tpu": "tpu",
+    "report good.json --torch two": "two",
+    "report good.json --settings strict": "strict",
+    "report good.json --format html,pdf": "pdf",
+    "report good.json --format ''": "format",
+    "report good.json --format parquet": "there is no format 'parquet'",
+    "report good.json --format html,csv": "-o",
+    "report good.json --format csv -o plain_file/sub/out.json": "sub",
+    "report good.json --table ops": "there is no table 'ops'",
+    "report good.json --table calls --format html": "--table chooses what CSV holds",
+    "report good.json -o report.doc": "report.doc",
+    "report good.json -o folder.csv": "is a folder",
+    "report good.json -o good.json": "the trace itself",
+    "report good.json -q -v": "--quiet and --verbose exclude each other; leave one out\n",
+    f"report good.json -o {LONG}.html": LONG,
+    f"report good.json --format csv,html -o {LONG}": LONG,
+    f"report {LONG}.json": LONG,
+    "demo --output-dir plain_file/sub/out": "sub",
+    f"demo --output-dir {LONG}": LONG,
+    # check
+    "check here.doctor.json": "name two of them to `tracer diff`",
+    "check good.json --fail-on often": "there is no verdict 'often'",
+    "check good.json --baseline missing.lock": "there is no baseline missing.lock",
+    "check good.json --update-baseline": "--update-baseline needs a file",
+    "check good.json --backend tpu": "'tpu' does not exist",
+    "check good.json -o out.docx": "cannot tell a report format",
+    "check good.json -q -v": "--quiet and --verbose exclude each other; leave one out\n",
+    "check good.json --require-training --allow-no-training": "--require-training",
+    f"check good.json --baseline {LONG}.lock": LONG,
+    f"check good.json --baseline {LONG}.lock --update-baseline": LONG,
+    # diff
+    "diff good.json": "one trace and one target do not differ",
+    "diff good.json --backend cuda": "one trace and one target do not differ",
+    "diff good.json --backend cuda,npu,cpu": "neither one nor two",
+    "diff good.json --torch ,": "--torch",
+    "diff good.json --fail-on x": "there is no verdict 'x'",
+    "diff good.json good.json --align-step=1": "--align-step",
+    "diff good.json good.json --align-step=a=b": "--align-step",
+    "diff good.json good.json --align-step=1=2=3": "--align-step",
+    "diff good.json good.json --align-step=-1=2": "--align-step",
+    f"diff good.json good.json --align-step=1={'9' * 30}": "--align-step",
+    "diff here.doctor.json good.json": "here.doctor.json is a file of `tracer doctor --save`, and good.json is none",
+    "diff good.json here.doctor.json": "here.doctor.json is a file of `tracer doctor --save`, and good.json is none",
+    "diff here.doctor.json absent.doctor.json": "there is no file absent.doctor.json",
+    "diff here.doctor.json": "one trace and one target do not differ",
+    "diff here.doctor.json there.doctor.json --align-step 1=0": "--align-step asks of traces",
+    "diff here.doctor.json there.doctor.json --torch 2.4": "--torch asks of traces",
+    "diff here.doctor.json there.doctor.json --settings default": "--settings asks of traces",
+    "diff here.doctor.json there.doctor.json --yardstick y": "--yardstick asks of traces",
+    "diff here.doctor.json there.doctor.json --backend cpu,cuda": "--backend names one backend",
+    "diff here.doctor.json there.doctor.json --backend gpu": "--backend names one backend",
+    "diff here.doctor.json there.doctor.json --fail-on bad": "there is no verdict 'bad'",
+    f"diff good.json {LONG}.json": LONG,
+    # explain, tables, doctor, repro
+    "explain": "Missing argument",
+    "explain CUBLAS_WORKSPACE_CONFG": "did you mean CUBLAS_WORKSPACE_CONFIG",
+    "explain CUBLAS_WORKSPACE_CONFIG --backend npu": "CUBLAS_WORKSPACE_CONFIG",
+    "explain environment-cudnn-benchmark --torch latest": "torch version 'latest' is not a version",
+    "explain torch.indexadd_typo": "no table knows 'torch.indexadd_typo'",
+    "explain aten.index_ad_": "did you mean aten.index_add_",
+    "explain torch.cumsum --backend tpu": "there is no table for 'tpu'; tables exist for cpu, ",
+    "explain torch.cumsum --torch latest": "torch version 'latest' is not a version",
+    "explain cuda-cumsum --backend cpu": "is a rule of another table",
+    "tables": "Missing command",
+    "tables prove": "No such command",
+    "tables show cuda-cumsun": "did you mean cuda-cumsum",
+    "tables show aten.cumsum --backend cpu": "no table knows",
+    "tables list --backend gpu": "there is no table for 'gpu'",
+    "doctor train.py": "unexpected extra argument",
+    "doctor --backend gpu": "'gpu' is not one of",
+    "doctor --backend recorded": "'recorded' is not one of",
+    "doctor --format html": "'html' is not one of",
+    "doctor --fail-on bad": "there is no verdict 'bad'",
+    "doctor --fail-on new": "needs a baseline",
+    "doctor --save d": "is a folder",
+    "repro good.json cuda-sort --backend cuda": "no finding is named 'cuda-sort'",
+    f"repro good.json 1 -o {LONG}.py": LONG,
+    # run
+    "run": "SCRIPT",
+    "run nope.py": "nope.py",
+    "run d": "no __main__.py",
+    "run words.py": "line 1",
+    "run bytes.py": "is not Python",
+    "run junk.pyc": "is not Python",
+    "run -m no_such_package.train": "no_such_package.train",
+    "run -m .train": ".train",
+    "run -m package": "no __main__",
+    "run -m s.py": "leave out -m",
+    "run --steps a:b s.py": "'a:b'",
+    "run --steps 3:1 s.py": "B must be larger",
+    "run --steps -1: s.py": "'-1:'",
+    "run --steps 1:5:2 s.py": "'1:5:2'",
+    "run --exit-after-steps s.py": "--steps A:B",
+    "run --rows=many s.py": "--rows",
+    "run --library numpy s.py": "--library",
+    "run --shake 1 s.py": "add --magnitudes",
+    "run --rows-of one.json s.py": "add --magnitudes",
+    "run --magnitudes --rows-of missing.json s.py": "missing.values",
+    "run --fake --values s.py": "--fake has no values",
+    "run --fake --trials 2 s.py": "--fake has no values",
+    "run --as cuda:8.0 s.py": "add --fake",
+    "run --fake --as abacus s.py": "is no machine",
+    "run --world-size 4 s.py": "add --fake",
+    "run --fake --rank 1 s.py": "add --world-size",
+    "run --fake --world-size 4 --rank 4 s.py": "there is no rank 4 in a world size of 4",
+    "run --fake --world-size 0 s.py": "no job has 0 ranks",
+    "run --fake --world-size 4 --rank one s.py": "not a valid integer",
+    "run -o plain_file/sub/out.json s.py": "sub",
+    "run -o d s.py": "is a folder",
+    f"run -o {LONG}.json s.py": LONG,
+    f"run {LONG}.py": LONG,
+    # repeat, compare, resume
+    f"repeat -o {LONG} s.py": LONG,
+    f"repeat {LONG}.py": LONG,
+    "compare s.py": "both configurations are the same",
+    'compare --b "\'unclosed" s.py': "close the quotation",
+    "compare --env-b NAME s.py": "is no variable",
+    "compare --python-b /nowhere/python s.py": "is no program",
+    "compare --b x --format docx s.py": "unknown format 'docx'",
+    "compare --b x --exit-after-steps s.py": "add --steps",
+    "resume --resume '' nowhere.py": "nothing says where the run ends",
+    "resume --stop-after 1 --stop -s --resume '' nowhere.py": "exclude each other",
+    "resume --stop-after 1 nowhere.py": "nothing says how the run is resumed",
+    'resume --stop-after 1 --resume "\'" nowhere.py': "close the quotation",
+    "resume --stop-after 1 --resume '' nowhere.py": "there is no script",
 }
 
 
@@ -138,37 +221,39 @@ def files(folder: Path) -> list[Path]:
     return sorted(one for one in folder.rglob("*") if "__pycache__" not in one.parts)
 
 
-def refuses(folder: Path, tracer: Command, line: Line, says: str) -> None:
+def refuses(place: Path, tracer: Command, line: list[str], says: str) -> None:
     """``tracer LINE`` exits with 2 and one line, and leaves the folder as it was, but for what Python compiles."""
-    before = files(folder)
+    before = files(place)
     done = tracer(*line)
-    assert done.code == 2
-    assert done.out == ""
+    assert (done.code, done.out) == (2, "")
     assert done.err.endswith("\n")
     assert len(done.err.splitlines()) == 1
     assert done.err.startswith("tracer: error: ")
     assert "internal error" not in done.err
     assert says in done.err
-    assert files(folder) == before
+    assert files(place) == before
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_a_broken_trace_gets_one_line(
-    name: str, tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    make, says = TRACES[name]
-    path = make(tmp_path)
-    refuses(tmp_path, tracer, ["report", path, "-o", tmp_path / "report.csv"], says)
+def test_a_broken_trace_gets_one_line(name: str, place: Path, tracer: Command) -> None:
+    content, says = TRACES[name]
+    if isinstance(content, tuple):
+        content = edited(place, *content[:-1], to=content[-1])
+    elif not isinstance(content, bytes):
+        content = content((place / "good.json").read_bytes())
+    path = place / ("t.json.gz" if name.endswith(".gz") else "t.json")
+    path.write_bytes(content)
+    refuses(place, tracer, ["report", str(path), "-o", "report.csv"], says)
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_a_broken_command_line_gets_one_line(
-    name: str, tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    make, says = LINES[name]
-    refuses(tmp_path, tracer, make(tmp_path), says)
+def test_two_gigabytes_of_zeros_are_one_line(place: Path, tracer: Command) -> None:
+    os.truncate("plain_file", 2 << 30)  # they take no room on the disk
+    refuses(place, tracer, ["report", "plain_file"], "begins with zero bytes")
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.replace(LONG, "LONG"))
+def test_a_wrong_command_line_gets_one_line(line: str, place: Path, tracer: Command) -> None:
+    refuses(place, tracer, shlex.split(line), LINES[line])
 
 
 def test_a_process_refuses_in_the_same_way(tmp_path: Path) -> None:
@@ -178,16 +263,16 @@ def test_a_process_refuses_in_the_same_way(tmp_path: Path) -> None:
 
 
 def test_an_error_of_ours_is_one_line_too_and_a_traceback_for_who_asks(
-    tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
+    place: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug\nof ours")
 
     monkeypatch.setattr("tracer.trace.file.load_families", broken)
-    done = tracer("report", good(tmp_path))
+    done = tracer("report", "good.json")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
     assert "internal error" in done.err
     assert "ZeroDivisionError: a bug of ours" in done.err
     monkeypatch.setenv("TRACER_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
-        main(["report", str(good(tmp_path))])
+        main(["report", "good.json"])

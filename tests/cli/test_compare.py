@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Command, tracer_process
+from tests.support.command import Command, run_here
 
 SCRIPT = """
 import argparse
@@ -40,70 +40,74 @@ for step in range(options.steps):
 """
 
 
+
 @pytest.fixture
-def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(SCRIPT)
+def script(folder: Path) -> str:
+    """In the working directory, with what an earlier comparison left."""
+    (folder / "train.py").write_text(SCRIPT)
+    (folder / "compare").mkdir()
+    (folder / "compare" / "compare.json").write_text("of an earlier run")
     return "train.py"
 
 
-def test_a_fault_is_named_in_every_format(tracer: Command, script: str, tmp_path: Path) -> None:
+#: The fields of ``compare.json``.
+FIELDS = {
+    *("schema", "verdict", "places", "differing", "largest", "first", "call", "significant", "following"),
+    *("is_given", "split_steps", "row_steps", "not_finite", "only", "only_count", "unjudged", "steps"),
+    *("compared", "rows", "partial", "processes", "yardstick", "factor", "scaled", "undone"),
+    *("draws", "unrepeated", "flips", "unequal", "names"),
+}
+
+
+def test_models_of_other_sizes_are_the_answer_in_every_format(tracer: Command, script: str) -> None:
+    done = tracer("compare", "--b", "--width 48", "--steps", "0:1", "--format", "text,json,html", script)
+    assert done.code == 1, done.err
+    says = "They are different models: `Sequential.0.weight` is 32x16 in the first and 48x16 in the second."
+    assert says in " ".join(done.out.split())
+    document = json.loads(Path("compare/compare.json").read_text())
+    assert (document["schema"], document["verdict"], set(document)) == (1, "significant", FIELDS)
+    page = Path("compare/compare.html").read_text()
+    assert "They are different models" in page
+    assert "<script" not in page
+
+
+@pytest.mark.slow
+def test_a_fault_is_named_in_every_format(tracer: Command, script: str) -> None:
     done = tracer("compare", "--b", "--gelu tanh", "--yardstick-runs", "1", "--format", "text,json,html", script)
     assert done.code == 1, done.err
     assert "They diverge at `Sequential.1` in step 0, forward, train.py:23" in " ".join(done.out.split())
     assert "aten.gelu.default" in done.out
-    document = json.loads((tmp_path / "compare" / "compare.json").read_text())
-    assert document["verdict"] == "significant"
-    assert document["first"]["module"] == "Sequential.1"
-    assert document["first"]["kind"] == "output"
-    assert document["first"]["ratio"] > 10
+    document = json.loads(Path("compare/compare.json").read_text())
+    first = document["first"]
+    assert (document["verdict"], first["module"], first["kind"]) == ("significant", "Sequential.1", "output")
+    assert first["ratio"] > 10
     assert document["call"]["op"] == "aten.gelu.default"
-    assert set(document) == {
-        *("schema", "verdict", "places", "differing", "largest", "first", "call", "significant", "following"),
-        *("is_given", "split_steps", "row_steps", "not_finite", "only", "only_count", "unjudged", "steps"),
-        *("compared", "rows", "partial", "processes", "yardstick", "factor", "scaled", "undone"),
-        *("draws", "unrepeated", "flips", "unequal", "names"),
-    }
-    contract = ("place", "kind", "module", "location", "step", "phase", "ratio", "relative", "stretch")
-    assert set(contract) <= set(document["first"])
-    assert (document["schema"], document["first"]["step"], document["first"]["phase"]) == (1, 0, "forward")
-    assert document["significant"][0] == document["first"]
     assert (document["only"], document["only_count"], document["steps"]) == ([], 0, [2, 2])
     assert document["yardstick"] == {"runs": 1, "seeds": [1], "of_second": 0, "inside": ""}
-    page = (tmp_path / "compare" / "compare.html").read_text()
-    assert "They diverge at" in page
-    assert "<script" not in page
+    assert "They diverge at" in Path("compare/compare.html").read_text()
 
 
-def test_recordings_of_two_runs_are_compared_by_a_yardstick(tracer: Command, recordings: Path) -> None:
-    a, b, s = (recordings / f"{name}.json" for name in "abs")
-    judged = tracer("diff", a, b, "--yardstick", s, "--format", "json")
-    assert (judged.code, json.loads(judged.out)["verdict"]) == (1, "significant")
-    alone = tracer("diff", a, b, "--format", "json")
-    assert (alone.code, json.loads(alone.out)["verdict"]) == (3, "not-judged")
-    assert "shaken" in tracer("report", s).out
-
-
-def test_a_script_that_fails_before_anything_is_recorded_is_told(tracer: Command, script: str, tmp_path: Path) -> None:
+def test_a_script_that_fails_before_anything_is_recorded_is_told(tracer: Command, script: str) -> None:
     done = tracer("compare", "--b", "--fail", script)
     assert done.code == 2
     assert "b ended with exit code 3" in done.err
     assert "Traceback" not in done.err
-    assert not (tmp_path / "compare" / "compare.json").exists()
+    assert not Path("compare/compare.json").exists()
 
 
 @pytest.mark.slow
-def test_a_script_that_fails_midway_is_compared_as_far_as_it_goes(tracer: Command, script: str, tmp_path: Path) -> None:
-    folder = tmp_path / "compare"
-    folder.mkdir()
-    (folder / "compare.json").write_text("of an earlier run")
+def test_a_script_that_fails_midway_is_compared_as_far_as_it_goes(tracer: Command, script: str) -> None:
     done = tracer("compare", "--b", "--fail-in 1", "--format", "text,json", script)
     assert (done.code, "Traceback" in done.err) == (3, False)
     assert "b ended with exit code 1" in done.err
     assert "A recording is not whole: RuntimeError" in done.out
-    document = json.loads((folder / "compare.json").read_text())
+    document = json.loads(Path("compare/compare.json").read_text())
     assert (document["verdict"], document["steps"], document["partial"]) == ("equal", [2, 2], "RuntimeError")
     assert document["places"] > document["only_count"] > 0
+
+
+#: Another model, in one module alone.
+OTHER = "import torch\nmodel = torch.nn.Bilinear(2, 2, 2)\nmodel(torch.ones(1, 2), torch.ones(1, 2)).sum().backward()\n"
 
 
 @pytest.mark.parametrize(
@@ -118,49 +122,17 @@ def test_a_script_that_fails_midway_is_compared_as_far_as_it_goes(tracer: Comman
 )
 @pytest.mark.slow
 def test_configurations_that_cannot_be_compared_are_refused_in_one_line(
-    tracer: Command, script: str, tmp_path: Path, arguments: tuple[str, ...], says: str
+    tracer: Command, script: str, arguments: tuple[str, ...], says: str
 ) -> None:
     if "other.py" in arguments:
-        (tmp_path / "pick.py").write_text("import runpy, sys\nrunpy.run_path((sys.argv + ['train.py'])[1])\n")
-        (tmp_path / "other.py").write_text(
-            "import torch\n"
-            "model = torch.nn.Bilinear(2, 2, 2)\n"
-            "model(torch.ones(1, 2), torch.ones(1, 2)).sum().backward()\n"
-        )
         script = "pick.py"
-    (tmp_path / "compare").mkdir()
-    (tmp_path / "compare" / "compare.json").write_text("of an earlier run")
+        Path(script).write_text("import runpy, sys\nrunpy.run_path((sys.argv + ['train.py'])[1])\n")
+        Path("other.py").write_text(OTHER)
     done = tracer("compare", *arguments, "--format", "text,json", script)
     errors = [line for line in done.err.splitlines() if line.startswith("tracer: error:")]
     assert (done.code, done.out, len(errors)) == (2, "", 1)
     assert says in errors[0]
-    assert not list((tmp_path / "compare").glob("compare.*"))
-
-
-@pytest.mark.slow
-def test_models_of_other_sizes_are_the_answer(tracer: Command, script: str) -> None:
-    done = tracer("compare", "--b", "--width 48", "--steps", "0:1", script)
-    assert done.code == 1
-    says = "They are different models: `Sequential.0.weight` is 32x16 in the first and 48x16 in the second."
-    assert says in " ".join(done.out.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ((), "both configurations are the same"),
-        (("--b", "'unclosed"), "close the quotation"),
-        (("--env-b", "NAME"), "is no variable"),
-        (("--python-b", "/nowhere/python"), "is no program"),
-        (("--b", "x", "--format", "docx"), "unknown format 'docx'"),
-        (("--b", "x", "--exit-after-steps"), "add --steps"),
-    ],
-)
-def test_wrong_usage_is_one_line(tracer: Command, script: str, arguments: tuple[str, ...], says: str) -> None:
-    done = tracer("compare", *arguments, script)
-    assert done.code == 2
-    assert says in done.err
-    assert len(done.err.strip().splitlines()) == 1
+    assert not list(Path("compare").glob("compare.*"))
 
 
 def test_an_interpreter_without_torch_is_told_what_to_install(tracer: Command, script: str, tmp_path: Path) -> None:
@@ -172,43 +144,40 @@ def test_an_interpreter_without_torch_is_told_what_to_install(tracer: Command, s
     assert "-m pip install torch determinism-tracer" in done.err
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--shake", "1"), "add --magnitudes"),
-        (("--rows-of", "one.json"), "add --magnitudes"),
-        (("--magnitudes", "--rows-of", "missing.json"), "missing.values"),
-    ],
-)
-def test_options_that_need_others_are_refused(
-    tracer: Command, script: str, options: tuple[str, ...], says: str
-) -> None:
-    done = tracer("run", *options, script)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert says in done.err
-
-
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with recordings: ``a``, its yardstick ``s``, ``b`` of another configuration, ``values`` alone, and a
-    shaken one of ``other.py``."""
+    shaken one of another program."""
     folder = tmp_path_factory.mktemp("recordings")
     (folder / "train.py").write_text(SCRIPT)
-    (folder / "other.py").write_text(
-        "import torch\nmodel = torch.nn.Bilinear(2, 2, 2)\nmodel(torch.ones(1, 2), torch.ones(1, 2)).sum().backward()\n"
-    )
-    for name, options in {
-        "a": ("--magnitudes",),
-        "b": ("--magnitudes",),
-        "s": ("--magnitudes", "--shake", "1"),
-        "values": ("--values",),
-        "other": ("--magnitudes", "--shake", "1"),
-    }.items():
-        script = "other.py" if name == "other" else "train.py"
-        arguments = ("--gelu", "tanh") if name == "b" else ()
-        done = tracer_process("run", *options, "-o", f"{name}.json", script, *arguments, cwd=folder)
+    (folder / "other.py").write_text(OTHER)
+    shaken = ("--magnitudes", "--shake", "1")
+    for name, *line in (
+        ("a", "--magnitudes", "train.py"),
+        ("b", "--magnitudes", "train.py", "--gelu", "tanh"),
+        ("s", *shaken, "train.py"),
+        ("values", "--values", "train.py"),
+        ("other", *shaken, "other.py"),
+    ):
+        done = run_here(folder, "run", "-o", f"{name}.json", *line)
         assert done.code == 0, done.err
     return folder
+
+
+def test_recordings_of_two_runs_are_compared_by_a_yardstick(tracer: Command, recordings: Path) -> None:
+    a, b, s = (recordings / f"{name}.json" for name in "abs")
+    done = tracer("diff", a, b, "--yardstick", s, "--format", "json")
+    judged = json.loads(done.out)
+    assert (done.code, judged["verdict"], set(judged)) == (1, "significant", FIELDS)
+    assert judged["significant"][0] == judged["first"]
+    contract = {"place", "kind", "module", "location", "step", "phase", "ratio", "relative", "stretch"}
+    assert contract <= set(judged["first"])
+    assert [judged["first"][name] for name in ("module", "kind", "step", "phase")] == [
+        "Sequential.1", "output", 0, "forward"
+    ]  # fmt: skip
+    alone = tracer("diff", a, b, "--format", "json")
+    assert (alone.code, json.loads(alone.out)["verdict"]) == (3, "not-judged")
+    assert "shaken" in tracer("report", s).out
 
 
 @pytest.mark.parametrize(
@@ -225,7 +194,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_recordings_that_cannot_be_judged_are_refused_in_one_line(
     tracer: Command, recordings: Path, first: str, second: str, yardstick: str, says: str
 ) -> None:
-    names = [str(recordings / f"{name}.json") for name in (first, second, yardstick)]
+    names = [recordings / f"{name}.json" for name in (first, second, yardstick)]
     done = tracer("diff", names[0], names[1], "--yardstick", names[2])
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert says in done.err

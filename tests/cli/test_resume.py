@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Command, process, tracer_process
+from tests.support.command import Command, run_here, tracer_process
 from tests.support.slow import slow_unless
 from tracer.divergence.cut_lines import RunLines
 from tracer.divergence.lines import read_run
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def record(folder: Path, name: str, *options: str, args: tuple[str, ...] = ()) -> None:
-    done = process("run", "--lines", "-o", f"{name}.json", *options, "plain.py", *args, cwd=folder, module=True)
+    done = run_here(folder, "run", "--lines", "-o", f"{name}.json", *options, "plain.py", *args)
     assert done.code == 0, done.err
 
 
@@ -173,31 +173,10 @@ def test_what_says_nothing_ends_in_one_line(tmp_path: Path, case: str) -> None:
     assert words in f"{done.out} {done.err}".replace("\n", " ")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--resume", ""), "nothing says where the run ends"),
-        (("--stop-after", "1", "--stop", "-s", "--resume", ""), "exclude each other"),
-        (("--stop-after", "1"), "nothing says how the run is resumed"),
-        (("--stop-after", "1", "--resume", "'"), "close the quotation"),
-        (("--stop-after", "1", "--resume", ""), "there is no script"),
-    ],
-)
-def test_wrong_use_is_told_in_one_line(
-    tracer: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = tracer("resume", *options, "nowhere.py")
-    assert done.code == 2
-    assert words in done.err
-    assert len(done.err.strip().splitlines()) == 1
-
-
 @pytest.mark.slow
 def test_a_file_too_large_to_be_copied_that_a_run_writes_to_is_told(
     tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(resuming, "_MOST_OF_A_FILE", 1000)
     (tmp_path / "large.bin").write_bytes(bytes(2000))
     (tmp_path / "s.py").write_text(

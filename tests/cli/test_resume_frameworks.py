@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import process
+from tests.support.command import run_here
 from tests.support.slow import slow_unless
 from tracer.divergence.cut_lines import RunLines
 from tracer.divergence.lines import read_run
@@ -56,7 +56,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def record(folder: Path, framework: str, lacks: str, name: str, *args: str) -> list[str]:
     text = (SCRIPTS / f"{framework}_loop.py").read_text(encoding="utf-8").replace('LACKS = ""', f'LACKS = "{lacks}"')
     (folder / "train.py").write_text(text, encoding="utf-8")
-    done = process("run", "--lines", "-o", f"{name}.json", "train.py", *args, cwd=folder, module=True)
+    done = run_here(folder, "run", "--lines", "-o", f"{name}.json", "train.py", *args)
     assert done.code == 0, done.err
     return text.splitlines()
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Command, process
-from tests.support.slow import slow_unless
+from tests.support.command import Command, run_here
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Divergence, read_recording
 
@@ -71,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recorded(folder: Path, name: str, *args: str) -> Path:
-    done = process("run", "--values", "-o", name, "s.py", *args, cwd=folder, module=True)
+    done = run_here(folder, "run", "--values", "-o", name, "s.py", *args)
     assert done.code == 0, done.err
     return folder / name
 
@@ -81,7 +80,7 @@ def resumed(folder: Path, lacks: str) -> Divergence:
     return compare_recordings(first, read_recording(recorded(folder, f"{lacks}.json", lacks, "resume")))
 
 
-@pytest.mark.parametrize("lacks", slow_unless({"optimizer"}, LACKS))
+@pytest.mark.parametrize("lacks", LACKS)
 def test_what_a_checkpoint_lacks_is_named_and_nothing_else(folder: Path, lacks: str) -> None:
     found = resumed(folder, lacks)
     assert found.resumed is not None
