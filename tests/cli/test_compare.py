@@ -40,7 +40,6 @@ for step in range(options.steps):
 """
 
 
-
 @pytest.fixture
 def script(folder: Path) -> str:
     """In the working directory, with what an earlier comparison left."""
@@ -59,15 +58,15 @@ FIELDS = {
 }
 
 
-def test_models_of_other_sizes_are_the_answer_in_every_format(tracer: Command, script: str) -> None:
-    done = tracer("compare", "--b", "--width 48", "--steps", "0:1", "--format", "text,json,html", script)
-    assert done.code == 1, done.err
-    says = "They are different models: `Sequential.0.weight` is 32x16 in the first and 48x16 in the second."
-    assert says in " ".join(done.out.split())
+def test_configurations_that_agree_are_equal_in_every_format(tracer: Command, script: str) -> None:
+    done = tracer("compare", "--env-b", "NAME=1", "--steps", "0:1", "--format", "text,json,html", script)
+    assert done.code == 0, done.err
     document = json.loads(Path("compare/compare.json").read_text())
-    assert (document["schema"], document["verdict"], set(document)) == (1, "significant", FIELDS)
+    assert (document["schema"], document["verdict"], set(document)) == (1, "equal", FIELDS)
+    assert (document["first"], document["steps"], document["places"] > 20) == (None, [1, 1], True)
     page = Path("compare/compare.html").read_text()
-    assert "They are different models" in page
+    for text in (done.out, page):
+        assert "equal at all 25 places" in " ".join(text.split())
     assert "<script" not in page
 
 
@@ -104,6 +103,14 @@ def test_a_script_that_fails_midway_is_compared_as_far_as_it_goes(tracer: Comman
     document = json.loads(Path("compare/compare.json").read_text())
     assert (document["verdict"], document["steps"], document["partial"]) == ("equal", [2, 2], "RuntimeError")
     assert document["places"] > document["only_count"] > 0
+
+
+@pytest.mark.slow
+def test_models_of_other_sizes_are_the_answer(tracer: Command, script: str) -> None:
+    done = tracer("compare", "--b", "--width 48", "--steps", "0:1", script)
+    assert done.code == 1
+    says = "They are different models: `Sequential.0.weight` is 32x16 in the first and 48x16 in the second."
+    assert says in " ".join(done.out.split())
 
 
 #: Another model, in one module alone.
