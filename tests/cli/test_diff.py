@@ -14,13 +14,17 @@ import torch
 from tests.divergence.recorded import Run, program
 from tests.hostile.cases import machine
 from tests.support.build import call, environment, finding, judgement, trace
-from tests.support.command import Command, process
+from tests.support.command import Command
 from tracer import DeterminismTracer
 from tracer.gate import ChangeKind, compare_judgements
 from tracer.names import DeterministicMode, Phase
 from tracer.trace import Trace
 from tracer.trace.records import Draw
 from tracer.trace.values import ValueKind
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
 
 
 def kinds(before: list[Any], after: list[Any]) -> list[ChangeKind]:
@@ -92,40 +96,21 @@ def test_numbers_that_another_version_draws_from_one_seed_are_told(
     assert draws == ([f"{op.removesuffix('.default')}: other numbers from one seed since torch 2.7"] if is_told else [])
 
 
-@pytest.fixture
-def paths(tmp_path: Any) -> list[str]:
-    trace(call("aten.add.Tensor")).save(tmp_path / "old.json")
-    trace(call("aten.add.Tensor"), call("aten.index_add_.default", count=3)).save(tmp_path / "new.json")
-    return [str(tmp_path / "old.json"), str(tmp_path / "new.json")]
-
-
-def test_two_traces_are_compared_on_the_command_line(paths: list[str], tracer: Command) -> None:
-    done = tracer("diff", *paths, "--backend", "cuda")
+def test_two_traces_or_one_for_two_targets_are_compared_on_the_command_line(tracer: Command) -> None:
+    trace(call("aten.add.Tensor")).save("old.json")
+    trace(call("aten.add.Tensor"), call("aten.index_add_.default", count=3)).save("new.json")
+    done = tracer("diff", "old.json", "new.json", "--backend", "cuda")
     assert (done.code, done.err) == (0, "")
-    assert "train.py:10 aten.index_add_.default forward in net.fc: no finding -> nondeterministic, 3 calls" in " ".join(
-        done.out.split()
-    )
-    assert tracer("diff", *paths, "--backend", "cuda", "--fail-on", "nondeterministic").code == 1
-    assert tracer("diff", *paths, "--backend", "cuda", "--fail-on", "raises").code == 0
-    assert tracer("diff", *reversed(paths), "--backend", "cuda", "--fail-on", "new").code == 0
-
-
-def test_one_trace_is_compared_for_two_targets(paths: list[str], tracer: Command) -> None:
-    done = tracer("diff", paths[1], "--backend", "cpu,cuda")
-    assert done.code == 0
-    assert "before: cpu" in done.out
-    assert "after: cuda" in done.out
-
-
-@pytest.mark.parametrize(
-    "arguments", [[], ["--backend", "cuda"], ["--backend", "cuda,npu,cpu"], ["--torch", ","], ["--fail-on", "x"]]
-)
-def test_what_cannot_be_compared_is_refused_in_one_line(
-    paths: list[str], tracer: Command, arguments: list[str]
-) -> None:
-    done = tracer("diff", paths[0], *arguments)
-    assert done.code == 2
-    assert len(done.err.splitlines()) == 1
+    said = "train.py:10 aten.index_add_.default forward in net.fc: no finding -> nondeterministic, 3 calls"
+    assert said in words(done.out)
+    for *names, fail_on, code in (
+        ("old.json", "new.json", "nondeterministic", 1),
+        ("old.json", "new.json", "raises", 0),
+        ("new.json", "old.json", "new", 0),
+    ):
+        assert tracer("diff", *names, "--backend", "cuda", "--fail-on", fail_on).code == code
+    done = tracer("diff", "new.json", "--backend", "cpu,cuda")
+    assert (done.code, "before: cpu" in done.out, "after: cuda" in done.out) == (0, True, True)
 
 
 HERE, THERE = "here.doctor.json", "there.doctor.json"
@@ -140,46 +125,35 @@ def machines(folder: Path) -> Path:
 
 
 def test_what_this_process_saves_is_read_again(folder: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = tracer("doctor", "--save", HERE)
-    assert done.code == 0
-    assert f"tracer: {HERE} keeps" in done.err
-    assert "nondeterministic: torch.use_deterministic_algorithms" in done.out
+    done = tracer("doctor", "--format", "json", "--save", HERE)
+    assert (done.code, f"tracer: {HERE} keeps" in done.err, bool(json.loads(done.out)["torch"])) == (0, True, True)
     saved = json.loads((folder / HERE).read_text())
     assert saved["doctor"] == 1
     assert "torch_seed" not in saved["environment"]
     assert tracer("diff", HERE, HERE, "--fail-on", "parted").code == 0
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    tracer("doctor", "--save", THERE)
+    assert "nondeterministic: torch.use_deterministic_algorithms" in tracer("doctor", "--save", THERE).out
     differing = tracer("diff", HERE, THERE)
     assert differing.code == 0
     assert "PYTHONHASHSEED" in differing.out
 
 
-def test_a_machine_is_saved_as_json_is_printed(folder: Path, tracer: Command) -> None:
-    done = tracer("doctor", "--format", "json", "--save", HERE)
-    assert json.loads(done.out)["torch"]
-    assert (folder / HERE).is_file()
-
-
 @pytest.mark.parametrize(
-    ("options", "code"),
+    ("line", "code"),
     [
-        ((), 0),
-        (("--fail-on", "parted"), 1),
-        (("--fail-on", "nondeterministic"), 0),
-        (("--backend", "cpu"), 0),
-        (("--format", "json"), 0),
+        ((HERE, THERE), 0),
+        ((HERE, THERE, "--fail-on", "parted"), 1),
+        ((HERE, THERE, "--fail-on", "nondeterministic"), 0),
+        ((HERE, THERE, "--backend", "cpu"), 0),
+        # The mode is off on the second machine.
+        ((THERE, HERE, "--fail-on", "nondeterministic"), 1),
+        ((THERE, HERE, "--fail-on", "new"), 1),
+        ((THERE, HERE, "--fail-on", "raises"), 0),
     ],
 )
-def test_exit_codes_are_those_of_diff(options: tuple[str, ...], code: int, machines: Path, tracer: Command) -> None:
-    done = tracer("diff", HERE, THERE, *options)
+def test_exit_codes_are_those_of_diff(line: tuple[str, ...], code: int, machines: Path, tracer: Command) -> None:
+    done = tracer("diff", *line)
     assert (done.code, done.err) == (code, "")
-
-
-def test_a_setting_that_is_worse_on_the_second_machine_fails_where_it_is_named(machines: Path, tracer: Command) -> None:
-    assert tracer("diff", THERE, HERE, "--fail-on", "nondeterministic").code == 1
-    assert tracer("diff", THERE, HERE, "--fail-on", "new").code == 1
-    assert tracer("diff", THERE, HERE, "--fail-on", "raises").code == 0
 
 
 def test_each_difference_stands_in_json(machines: Path, tracer: Command) -> None:
@@ -196,18 +170,22 @@ def test_files_of_one_name_are_told_apart_by_their_folders(machines: Path, trace
     assert f"b/{HERE}" in json.loads(tracer("diff", HERE, f"b/{HERE}", "--format", "json").out)["second"]
 
 
-def test_a_machine_without_torch_is_a_part(machines: Path, tracer: Command) -> None:
+@pytest.mark.parametrize(
+    ("part", "fields", "code", "says"),
+    [
+        ("outlook", {"has_torch": False}, 3, f"torch cannot be imported on {HERE}"),
+        ("environment", {"torch": "mine"}, 2, "'mine' is not a version"),
+    ],
+)
+def test_a_machine_without_torch_is_a_part_and_one_of_no_version_none(
+    machines: Path, tracer: Command, part: str, fields: dict[str, Any], code: int, says: str
+) -> None:
     document = json.loads((machines / HERE).read_text())
-    document["outlook"]["has_torch"] = False
+    document[part] |= fields
     (machines / HERE).write_text(json.dumps(document))
     done = tracer("diff", HERE, THERE)
-    assert done.code == 3
-    assert f"torch cannot be imported on {HERE}" in done.err
-
-
-def edited(folder: Path, **fields: Any) -> None:
-    document = json.loads((folder / HERE).read_text())
-    (folder / HERE).write_text(json.dumps(document | fields))
+    assert done.code == code
+    assert says in done.err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -230,62 +208,15 @@ def test_what_is_no_such_file_is_one_line(content: bytes, says: str, machines: P
     assert says in done.err
 
 
-def test_a_torch_that_is_no_version_is_one_line(machines: Path, tracer: Command) -> None:
-    environment = json.loads((machines / HERE).read_text())["environment"]
-    edited(machines, environment=environment | {"torch": "mine"})
-    done = tracer("diff", HERE, THERE)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "'mine' is not a version" in done.err
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ((HERE, "t.json"), f"{HERE} is a file of `tracer doctor --save`, and t.json is none"),
-        (("t.json", HERE), f"{HERE} is a file of `tracer doctor --save`, and t.json is none"),
-        ((HERE, "absent.doctor.json"), "there is no file absent.doctor.json"),
-        ((HERE,), "one trace and one target do not differ"),
-        ((HERE, THERE, "--align-step", "1=0"), "--align-step asks of traces"),
-        ((HERE, THERE, "--torch", "2.4"), "--torch asks of traces"),
-        ((HERE, THERE, "--settings", "default"), "--settings asks of traces"),
-        ((HERE, THERE, "--yardstick", "y"), "--yardstick asks of traces"),
-        ((HERE, THERE, "--backend", "cpu,cuda"), "--backend names one backend"),
-        ((HERE, THERE, "--backend", "gpu"), "--backend names one backend"),
-        ((HERE, THERE, "--fail-on", "bad"), "there is no verdict 'bad'"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_exit_code_2(
-    line: tuple[str, ...], says: str, machines: Path, tracer: Command
+@pytest.mark.parametrize(("variable", "is_coloured"), [("OTHER", True), ("NO_COLOR", False)])
+def test_no_color_is_kept(
+    machines: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch, variable: str, is_coloured: bool
 ) -> None:
-    trace().save(machines / "t.json")
-    done = tracer("diff", *line)
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert says in done.err
-
-
-@pytest.mark.parametrize("command", ["report", "check"])
-def test_a_trace_is_wanted_elsewhere_and_the_file_is_told(command: str, machines: Path, tracer: Command) -> None:
-    done = tracer(command, HERE)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "name two of them to `tracer diff`" in done.err
-
-
-def test_a_place_that_cannot_be_written_is_told_before_torch_is_imported(folder: Path) -> None:
-    code = (
-        "import sys\nsys.modules['torch'] = None\nfrom tracer.cli.main import main\n"
-        f"main(['doctor', '--save', {str(folder)!r}])"
-    )
-    done = process("-c", code, cwd=folder)
-    assert (done.code, done.out) == (2, "")
-    assert "is a folder" in done.err
-
-
-def test_no_color_is_kept(machines: Path) -> None:
-    code = "import sys\nfrom tracer.cli.main import main\nsys.stdout.isatty = lambda: True\nmain(sys.argv[1:])"
-    coloured = process("-c", code, "diff", HERE, THERE, cwd=machines, TERM="xterm-256color")
-    plain = process("-c", code, "diff", HERE, THERE, cwd=machines, TERM="xterm-256color", NO_COLOR="1")
-    assert "\x1b[" in coloured.out
-    assert "\x1b" not in plain.out
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv(variable, "1")
+    assert ("\x1b" in tracer("diff", HERE, THERE).out) is is_coloured
 
 
 def train(seed: int) -> None:
@@ -360,34 +291,26 @@ def record(folder: Path, name: str, *, with_trace: bool = True, **bend: object) 
     return str(folder / f"{name}.trace.json")
 
 
-def words(text: str) -> str:
-    return " ".join(text.split())
-
-
 def test_the_call_that_parts_is_told_with_its_cause_and_what_the_tables_say(tmp_path: Path, tracer: Command) -> None:
-    done = tracer("diff", record(tmp_path, "a"), record(tmp_path, "b", kernel=2))
+    line = ("diff", record(tmp_path, "a"), record(tmp_path, "b", kernel=2))
+    done = tracer(*line)
     assert (done.code, done.err) == (0, "")
-    said = words(done.out)
-    assert (
-        "diverges from the first run in step 2, forward, at train.py:14 (aten.index_put_.default), by its kernel."
-        in said
-    )
-    assert "the table expects it (rule cpu-index-put" in said
-    assert "1 root, 9 more differ and follow" in said
-    assert "0 findings changed" in said or "No finding changed" in said
-
-
-def test_json_has_the_fields_of_a_repeated_run_and_those_of_a_comparison(tmp_path: Path, tracer: Command) -> None:
-    done = tracer("diff", record(tmp_path, "a"), record(tmp_path, "b", kernel=2), "--format", "json")
-    told = json.loads(done.out)
+    for part in (
+        "diverges from the first run in step 2, forward, at train.py:14 (aten.index_put_.default), by its kernel.",
+        "the table expects it (rule cpu-index-put",
+        "1 root, 9 more differ and follow",
+    ):
+        assert part in words(done.out)
+    assert "0 findings changed" in words(done.out) or "No finding changed" in words(done.out)
+    told = json.loads(tracer(*line, "--format", "json").out)
     assert (told["schema"], told["agrees"], told["runs"], told["calls_compared"]) == (1, False, 2, 28)
-    assert told["first"] == told["roots"][0]
     root = told["first"]
-    assert root["cause"] == "kernel"
+    assert root == told["roots"][0]
+    assert (root["cause"], root["verdict"], told["arms"]) == ("kernel", "nondeterministic", {})
     assert {"step", "call", "op", "phase", "module", "location", "called_from", "rule", "verdict", "arms"} <= set(root)
-    assert root["verdict"] == "nondeterministic"
-    assert told["arms"] == {}
     assert {"before", "after", "same"} <= set(told)
+    for fail_on, code in {"parted": 1, "raises,parted": 1, "raises": 0}.items():
+        assert tracer(*line, "--fail-on", fail_on).code == code
 
 
 def test_two_runs_that_agree_are_told_so_and_that_it_is_no_proof(tmp_path: Path, tracer: Command) -> None:
@@ -395,13 +318,6 @@ def test_two_runs_that_agree_are_told_so_and_that_it_is_no_proof(tmp_path: Path,
     assert done.code == 0
     assert "agrees with the first run in all 28 compared calls" in words(done.out)
     assert "no proof" in done.out
-
-
-def test_a_gate_on_values_fails_where_they_part(tmp_path: Path, tracer: Command) -> None:
-    one, two = record(tmp_path, "a"), record(tmp_path, "b", kernel=2)
-    assert tracer("diff", one, two, "--fail-on", "parted").code == 1
-    assert tracer("diff", one, two, "--fail-on", "raises,parted").code == 1
-    assert tracer("diff", one, two, "--fail-on", "raises").code == 0
 
 
 def test_runs_that_were_killed_are_compared_by_their_values_alone(tmp_path: Path, tracer: Command) -> None:
@@ -442,13 +358,6 @@ def test_calls_that_only_one_run_makes_are_shown_with_both_continuations(tmp_pat
     assert (
         "the first run continues with aten.mm.default at train.py:10, the second ends (7 calls of the first run" in said
     )
-
-
-@pytest.mark.parametrize("text", ["1", "a=b", "1=2=3", "-1=2", "1=" + "9" * 30])
-def test_steps_that_are_no_two_steps_are_refused_in_one_line(tmp_path: Path, tracer: Command, text: str) -> None:
-    done = tracer("diff", record(tmp_path, "a"), record(tmp_path, "b"), f"--align-step={text}")
-    assert done.code == 2
-    assert len(done.err.splitlines()) == 1
 
 
 def test_what_needs_values_says_which_recording_has_none(tmp_path: Path, tracer: Command) -> None:

@@ -38,10 +38,9 @@ def groups(trace: Trace) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def recorded(tracer: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def recorded(tracer: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """``recorded(name)``: the traces of a program on real tensors and on fake ones."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    threads = torch.get_num_threads()
     torch.set_num_threads(1)
 
     def both(name: str) -> tuple[Trace, Trace]:
@@ -56,8 +55,7 @@ def recorded(tracer: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         assert tracer("run", "--fake", "-o", "fake.json", program).code == 0
         return Trace.load("real.json"), Trace.load("fake.json")
 
-    yield both
-    torch.set_num_threads(threads)
+    return both
 
 
 def test_there_are_twelve_that_are_alike() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from tests.support.command import PLAIN, Command, process, tracer_process
+from tests.support.command import PLAIN, Command, process
 from tracer import __version__
 from tracer.bundled import make_training
 from tracer.cli.main import COMMANDS, tracer
@@ -37,31 +37,21 @@ def test_the_version_is_the_packages(tracer: Command) -> None:
     assert tracer("--version").out == f"tracer {__version__}\n"
 
 
-def test_help_imports_no_subcommand_and_nothing_heavy(tmp_path: Path) -> None:
-    code = (
-        "import sys\nfrom tracer.cli.main import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
-    )
-    done = process("-c", code, cwd=tmp_path)
-    loaded = set(done.err.split())
-    assert "Commands:" in done.out
-    assert not loaded & {"torch", "pandas", "numpy", "rich", "jinja2", "msgspec", "packaging"}
-    assert not loaded & {module for module, _ in COMMANDS.values()}
-
-
 def modules_after(code: str, folder: Path) -> set[str]:
     """What a new process has loaded once it ran ``code``."""
     done = process("-c", f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)", cwd=folder)
     return set(done.err.split())
 
 
-def test_help_loads_little_more_than_click_does(tmp_path: Path) -> None:
+def test_help_loads_little_more_than_click_does_and_no_subcommand(tmp_path: Path) -> None:
     ends = "(['--help'])\nexcept SystemExit:\n    pass"
     ours = modules_after(f"from tracer.cli.main import main\ntry:\n    main{ends}", tmp_path)
     clicks = modules_after(f"import click\ntry:\n    click.Group(){ends}", tmp_path)
     more = ours - clicks
     assert len([name for name in more if name.startswith("tracer")]) <= 10, sorted(more)
     assert len(more) <= 20, sorted(more)
+    assert not more & {"torch", "pandas", "numpy", "rich", "jinja2", "msgspec", "packaging"}
+    assert not more & {module for module, _ in COMMANDS.values()}
 
 
 def test_a_reader_that_goes_away_gets_no_traceback(tmp_path: Path) -> None:
@@ -77,13 +67,12 @@ def test_a_reader_that_goes_away_gets_no_traceback(tmp_path: Path) -> None:
     assert err == b""
 
 
-VARIABLE = "_TRACER_COMPLETE"
+SHELL = ShellComplete(tracer, {}, "tracer", "_TRACER_COMPLETE")
 
 
 def completed(*args: str) -> list[str]:
     """What follows ``tracer ARGS``, of which the last is begun."""
-    shell = ShellComplete(tracer, {}, "tracer", VARIABLE)
-    return [item.value for item in shell.get_completions(list(args[:-1]), args[-1])]
+    return [item.value for item in SHELL.get_completions(list(args[:-1]), args[-1])]
 
 
 def test_subcommands_complete() -> None:
@@ -96,20 +85,10 @@ def test_options_complete(name: str) -> None:
     assert "--help" in completed(name, "--")
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        ("report", "tra"),
-        ("check", "tra"),
-        ("diff", "tra"),
-        ("diff", "a", "tra"),
-        ("run", "tra"),
-        ("run", "a.py", "tra"),
-    ],
-)
-def test_files_are_left_to_the_shell(args: tuple[str, ...]) -> None:
-    shell = ShellComplete(tracer, {}, "tracer", VARIABLE)
-    assert [item.type for item in shell.get_completions(list(args[:-1]), args[-1])] == ["file"]
+@pytest.mark.parametrize("line", ["report tra", "check tra", "diff tra", "diff a tra", "run tra", "run a.py tra"])
+def test_files_are_left_to_the_shell(line: str) -> None:
+    *words, begun = line.split()
+    assert [item.type for item in SHELL.get_completions(words, begun)] == ["file"]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
@@ -139,19 +118,18 @@ def test_what_completes_imports_no_torch(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
 
 
-def test_the_demo_writes_its_files_and_says_what_to_open(tmp_path: Path, tracer: Command) -> None:
-    done = tracer_process("demo", cwd=tmp_path)
+def test_the_demo_writes_its_files_and_says_what_to_open(folder: Path, tracer: Command) -> None:
+    done = tracer("demo")
     assert (done.code, done.err) == (0, "")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.csv", "report.html", "step.trace.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["report.csv", "report.html", "step.trace.json"]
     assert "Open report.html in a browser" in done.out
     assert "\x1b" not in done.out
-    trace = Trace.load(tmp_path / "step.trace.json")
+    trace = Trace.load("step.trace.json")
     assert trace.partial == ""
     assert {"captions.words", "down.0", "head"} <= {one.module for one in trace.calls}
-    assert all(str(tmp_path) not in one.location for one in trace.calls)
-    again = tracer("report", tmp_path / "step.trace.json", "--backend", "cuda", "-o", tmp_path / "again.csv")
-    assert again.code == 0
-    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "report.csv").read_bytes()
+    assert all(str(folder) not in one.location for one in trace.calls)
+    assert tracer("report", "step.trace.json", "--backend", "cuda", "-o", "again.csv").code == 0
+    assert Path("again.csv").read_bytes() == Path("report.csv").read_bytes()
 
 
 def test_the_demo_writes_where_it_is_told(tmp_path: Path, tracer: Command) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import os
 import re
@@ -15,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.support.build import call, trace
-from tests.support.command import PLAIN, Command, tracer_process
+from tests.support.command import PLAIN, Command
 from tests.trace.filled import filled
 from tracer.cli import output as module
 from tracer.names import SeedOrigin
@@ -78,28 +77,15 @@ def test_json_on_a_terminal_is_the_json_of_the_file(name: str, folder: Path, tra
     assert msgspec.json.decode(printed) == msgspec.json.decode((folder / f"out{FORMATS[name].suffix}").read_bytes())
 
 
-#: Modules that may write to the standard streams: ``show`` and ``say``, and a script's own last words.
-WAYS_OUT = {"tracer/plain.py", "tracer/cli/output.py", "tracer/runner/running.py"}
-
 ROOT = Path(__file__).parents[2]
-
-MODULES = [name for name in sorted(ROOT.glob("tracer/**/*.py")) if "_templates" not in name.parts]
-
-
-def printed_by(module: Path) -> set[str]:
-    calls = [node for node in ast.walk(ast.parse(module.read_text("utf-8"))) if isinstance(node, ast.Call)]
-    return {ast.unparse(node.func) for node in calls} & {
-        "print",
-        "click.echo",
-        "click.secho",
-        "sys.stdout.write",
-        "sys.stderr.write",
-    }
+PRINTS = re.compile(r"(?m)^[^'\"\n]*(?<![\w.`])(?:print|click\.s?echo|sys\.std(?:out|err)\.write)\(")
 
 
 def test_nothing_is_printed_past_the_two_ways_out() -> None:
-    printing = {str(module.relative_to(ROOT)) for module in MODULES if printed_by(module)}
-    assert printing == WAYS_OUT
+    modules = (path for path in ROOT.glob("tracer/**/*.py") if "_templates" not in path.parts)
+    printing = {str(path.relative_to(ROOT)) for path in modules if PRINTS.search(path.read_text("utf-8"))}
+    # ``show`` and ``say``, and a script's own last words.
+    assert printing == {"tracer/plain.py", "tracer/cli/output.py", "tracer/runner/running.py"}
 
 
 def full(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -111,7 +97,7 @@ def full(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
-@pytest.mark.parametrize("line", [("report", "t.json"), ("check", "t.json"), ("--help",), ("explain", "cumsum")])
+@pytest.mark.parametrize("line", [("report", "t.json"), ("--help",)])
 def test_standard_output_without_room_is_one_line(line: tuple[str, ...], folder: Path) -> None:
     trace(call()).save("t.json")
     done = full(*line, cwd=folder)
@@ -137,50 +123,6 @@ def test_a_closed_standard_error_changes_no_exit_code(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-LONG = "x" * 480
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        ("report", "t.json", "-o", f"{LONG}.html"),
-        ("report", "t.json", "--format", "csv,html", "-o", LONG),
-        ("report", f"{LONG}.json"),
-        ("check", "t.json", "--baseline", f"{LONG}.lock"),
-        ("check", "t.json", "--baseline", f"{LONG}.lock", "--update-baseline"),
-        ("diff", "t.json", f"{LONG}.json"),
-        ("repro", "t.json", "1", "-o", f"{LONG}.py"),
-        ("run", "-o", f"{LONG}.json", "s.py"),
-        ("run", f"{LONG}.py"),
-        ("repeat", "-o", LONG, "s.py"),
-        ("repeat", f"{LONG}.py"),
-        ("demo", "--output-dir", LONG),
-    ],
-    ids=lambda line: " ".join(line).replace(LONG, "long"),
-)
-def test_a_name_that_is_too_long_is_one_line_before_any_work(
-    line: tuple[str, ...], folder: Path, tracer: Command
-) -> None:
-    trace(call()).save("t.json")
-    (folder / "s.py").write_text("open('ran', 'w').close()\n")
-    done = tracer(*line)
-    assert done.code == 2
-    assert len(done.err.splitlines()) == 1
-    assert LONG in done.err
-    assert "internal error" not in done.err
-    assert not (folder / "ran").exists()
-
-
-@pytest.mark.parametrize("origin", ["nowhere", "", 7, True])
-def test_an_unknown_origin_of_a_generator_is_one_line(origin: object, folder: Path, tracer: Command) -> None:
-    made = filled("plain")
-    made["calls"][0]["facts"] = {"rng.generator": "cpu", "rng.origin": origin}
-    (folder / "t.json").write_bytes(msgspec.json.encode(made))
-    done = tracer("report", "t.json")
-    assert done.code == 2
-    assert f"$.calls[0].facts['rng.origin'] is {origin!r}" in done.err
-
-
 @pytest.mark.parametrize("origin", SeedOrigin)
 def test_every_origin_of_a_generator_is_read(origin: SeedOrigin, folder: Path, tracer: Command) -> None:
     made = filled("plain")
@@ -195,9 +137,8 @@ MANY = 60
 
 
 @pytest.fixture
-def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def saved(tmp_path: Path) -> Path:
     """More findings than a terminal is shown, each at a line of its own, and a call without one."""
-    monkeypatch.chdir(tmp_path)
     calls = [call(OP, location=f"train.py:{line}", function=f"f{line}") for line in range(1, MANY + 1)]
     trace(*calls, call("aten.add.Tensor", count=40)).save(tmp_path / "t.json")
     return tmp_path / "t.json"
@@ -257,21 +198,16 @@ def test_a_verbose_check_names_what_was_let_through(saved: Path, tracer: Command
     assert "why:" not in done.out
 
 
-@pytest.mark.parametrize("name", ["report", "check"])
-def test_both_at_once_are_refused_in_one_line(name: str, saved: Path, tracer: Command) -> None:
-    done = tracer(name, saved, "-q", "-v")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == "tracer: error: --quiet and --verbose exclude each other; leave one out\n"
-
-
-@pytest.mark.parametrize("args", [("report", "-q"), ("report", "-v"), ("check", "-v")])
+@pytest.mark.parametrize("option", ["-q", "-v"])
 @pytest.mark.parametrize("columns", [30, 50, 80])
-def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(args: tuple[str, ...], columns: int, saved: Path) -> None:
-    done = tracer_process(args[0], saved, "--backend", "cuda", *args[1:], cwd=saved.parent, COLUMNS=str(columns))
+def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(
+    option: str, columns: int, saved: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = tracer("report", saved, "--backend", "cuda", option)
     assert "\x1b" not in done.out
-    if args[0] == "report":  # a gate's lines are for machines too, and stay whole
-        prose = [line for line in done.out.splitlines() if "tracer report" not in line]  # code is never broken
-        assert max(map(len, prose)) <= columns
+    prose = [line for line in done.out.splitlines() if "tracer report" not in line]  # code is never broken
+    assert max(map(len, prose)) <= columns
 
 
 def test_what_fails_is_a_line_whatever_the_terminal(

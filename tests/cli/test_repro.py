@@ -41,13 +41,6 @@ def test_without_a_file_it_prints_the_program_and_says_which_finding_it_took(tra
     assert "2 findings are named so" in done.err
 
 
-def test_what_names_no_finding_is_refused_in_one_line(tracer: Command, tmp_path: Path) -> None:
-    done = tracer("repro", traced(tmp_path), "cuda-sort", "--backend", "cuda")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("tracer: error: no finding is named 'cuda-sort'")
-    assert done.err.count("\n") == 1
-
-
 def test_a_program_with_values_reads_them_and_says_what_is_missing(tracer: Command, tmp_path: Path) -> None:
     recorded(tmp_path, keep="index_put")
     file = tmp_path / "one.py"
