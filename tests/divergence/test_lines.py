@@ -345,6 +345,16 @@ WAYS = {
         "    def use(self):\n        return self.draw(2)\nop(S().use())\n",
         6,
     ),
+    "an attribute of a function": (
+        "def timed():\n    timed.at = time.perf_counter()\ndef use():\n    timed()\n    return 2 * timed.at\nop(use())\n",
+        6,
+    ),
+    "what a decorator keeps of a call": (
+        "def counted(f):\n    def inner(*a):\n        inner.last = os.urandom(3)\n        return f(*a)\n    return inner\n"
+        "@counted\ndef step(k):\n    return k\nstep(3)\nop(step.last)\n",
+        7,
+    ),
+    "what a set gives first": ("held = set([2**20, 2**21] if K else [2**21, 2**20])\nx = held.pop()\nop(x)\n", 6),
     "which class it is": ("kind = (int, str)[K > 0]\nmade = kind()\nop(made)\n", 5),
     "a call that one run alone makes inside a library": (
         "import functools\ndef each(k, of):\n    y = k\n    return y\ndef own(f, n):\n    return f(n)\nx = 1\n"
@@ -1011,6 +1021,16 @@ def test_a_set_that_a_dictionary_gives_is_one(tmp_path: Path, kept: str, row: st
         """
     records = traced(tmp_path, dedent(source).replace("KEPT", kept))
     text = next(record.text for record in records if isinstance(record, Text) and record.line == 5)
+    found = source_of(text.calls)
+    assert (None if found is None else found.id) == row
+
+
+@pytest.mark.parametrize(
+    ("held", "row"), [("{*'abc'}", "set-order"), ("{object(), object()}", "set-of-objects"), ("[1]", None)]
+)
+def test_what_a_set_gives_first_hangs_on_its_order(tmp_path: Path, held: str, row: str | None) -> None:
+    records = traced(tmp_path, f"held = {held}\nx = held.pop()\n")
+    text = next(record.text for record in records if isinstance(record, Text) and record.line == 2)
     found = source_of(text.calls)
     assert (None if found is None else found.id) == row
 

@@ -905,10 +905,9 @@ class _Comparison:
         for name in names:
             if name == RETURNED:
                 continue
-            if name.startswith(GLOBAL):
-                module = self.modules.get((frame.process, frame.code.file))
-                if module is not None:
-                    module.differing[name.removeprefix(GLOBAL)] = found
+            module = self.modules.get((frame.process, frame.code.file)) if name.startswith(GLOBAL) else None
+            if module is not None:
+                module.differing[name.removeprefix(GLOBAL)] = found
             frame.differing[name] = found
             if frame.is_body:
                 self.stored[name] = found

@@ -239,6 +239,8 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
         kind = type(value)
         if LineMark.ITERATES in marks and kind is dict and attribute not in value:  # what `get` takes out of it
             yield from {*map(_order_of, [*value.values()][:_MEMBERS])} - {""}
+        if attribute == "pop" and (order := _order_of(value)):
+            yield order
         if kind is ModuleType or issubclass(kind, ModuleType):
             name = f"{vars(value).get('__name__')}.{attribute}"
             value = vars(value).get(attribute)

@@ -576,7 +576,8 @@ class _FollowedFrame:
             value = frame.f_globals.get(name)
             if named is not None and name not in named and self.moved.get(name, 0) < settled:
                 continue
-            if not (value is None or issubclass(type(value), CODE)):
+            is_bare = issubclass(type(value), CODE) and not (type(value) is FunctionType and value.__dict__)
+            if value is not None and not is_bare:
                 for path, digest in digests.named(name, value):
                     path = GLOBAL + path
                     if known.get(path) != digest:

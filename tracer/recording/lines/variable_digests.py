@@ -392,12 +392,12 @@ def _entries(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
 
 
 def _defaults(value: Any) -> dict[str, Any]:
-    """The values that a function written in Python keeps for parameters that are not given."""
+    """The values that a function written in Python keeps: for parameters that are not given, and as attributes."""
     if type(value) is not FunctionType:
         return {}
     code, values = value.__code__, value.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount][-len(values) :]
-    return {**dict(zip(names, values, strict=False)), **(value.__kwdefaults__ or {})}
+    return {**dict(zip(names, values, strict=False)), **(value.__kwdefaults__ or {}), **value.__dict__}
 
 
 def _name_of(code: Any, kind: type) -> str:
