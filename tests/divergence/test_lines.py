@@ -346,12 +346,13 @@ WAYS = {
         6,
     ),
     "an attribute of a function": (
-        "def timed():\n    timed.at = time.perf_counter()\ndef use():\n    timed()\n    return 2 * timed.at\nop(use())\n",
+        "def timed():\n    timed.at = time.perf_counter()\n"
+        "def use():\n    timed()\n    return 2 * timed.at\nop(use())\n",
         6,
     ),
     "what a decorator keeps of a call": (
-        "def counted(f):\n    def inner(*a):\n        inner.last = os.urandom(3)\n        return f(*a)\n    return inner\n"
-        "@counted\ndef step(k):\n    return k\nstep(3)\nop(step.last)\n",
+        "def counted(f):\n    def inner(*a):\n        inner.last = os.urandom(3)\n        return f(*a)\n"
+        "    return inner\n@counted\ndef step(k):\n    return k\nstep(3)\nop(step.last)\n",
         7,
     ),
     "what a set gives first": ("held = set([2**20, 2**21] if K else [2**21, 2**20])\nx = held.pop()\nop(x)\n", 6),

@@ -398,8 +398,8 @@ DECIDING = {
         7,
     ),
     "chance": (
-        "import random\nr, y = random.Random(), 0\ndef goes_on():\n    return r.random() < 0.99\nwhile y < 3 or goes_on():\n"
-        "    y += 1\n",
+        "import random\nr, y = random.Random(), 0\ndef goes_on():\n    return r.random() < 0.99\n"
+        "while y < 3 or goes_on():\n    y += 1\n",
         5,
     ),
 }
