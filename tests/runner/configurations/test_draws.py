@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-import tracer
 from tests.support.command import tracer_process
-from tracer.divergence.magnitudes import CompareVerdict, Comparison
+from tests.support.configurations import begins, compared
+from tracer.divergence.magnitudes import CompareVerdict
 from tracer.names import PlaceKind
 from tracer.report.compared import UNDECIDED, code_of, comparison_json
 from tracer.report.sections.configurations import headline
@@ -37,10 +37,6 @@ def not_at_all(x: torch.Tensor) -> torch.Tensor:
 def after_a_draw_that_nobody_uses(x: torch.Tensor) -> torch.Tensor:
     torch.randn(3)
     return x
-
-
-def from_a_generator_of_its_own(x: torch.Tensor) -> torch.Tensor:
-    return x * (torch.rand(x.shape, generator=torch.Generator().manual_seed(5)) > 0.3) / 0.7
 
 
 class Two(nn.Module):
@@ -71,13 +67,9 @@ def step(drop: Drop = by_torch, *, factor: float = 1.0, compiles: str = "", befo
     return run
 
 
-def compare(first: Callable[[], None], second: Callable[[], None]) -> Comparison:
-    return tracer.compare(first, second, yardstick_runs=1)
-
-
 @pytest.mark.parametrize(("one", "other"), [(by_torch, by_hand), (by_hand, by_torch)])
 def test_two_ways_of_drawing_are_not_comparable(one: Drop, other: Drop) -> None:
-    comparison = compare(step(one), step(other))
+    comparison = compared(step(one), step(other))
     assert (comparison.verdict, code_of(comparison)) == (CompareVerdict.UNDECIDED, UNDECIDED)
     assert comparison.draws is not None
     assert comparison.draws.in_another_way
@@ -106,13 +98,13 @@ def test_compiled_dropout_is_not_comparable_with_eager_dropout(tmp_path: Path) -
 
 @pytest.mark.parametrize("factor", [1.0, 1.5])
 def test_compiled_code_that_draws_what_eager_code_does_is_compared(factor: float) -> None:
-    comparison = compare(step(), step(factor=factor, compiles="aot_eager"))
+    comparison = compared(step(), step(factor=factor, compiles="aot_eager"))
     assert comparison.draws is None
     assert (comparison.verdict is CompareVerdict.SIGNIFICANT) is (factor != 1)
 
 
 def test_a_side_that_alone_draws_is_told_with_its_line() -> None:
-    comparison = compare(step(not_at_all), step(by_torch))
+    comparison = compared(step(not_at_all), step(by_torch))
     assert comparison.verdict is CompareVerdict.SIGNIFICANT
     assert comparison.draws is not None
     assert (comparison.draws.op, comparison.draws.second_op) == ("", "aten.bernoulli_.float")
@@ -120,30 +112,26 @@ def test_a_side_that_alone_draws_is_told_with_its_line() -> None:
 
 
 def test_a_draw_before_that_nobody_uses_is_no_excuse_for_a_fault() -> None:
-    comparison = compare(step(not_at_all), step(after_a_draw_that_nobody_uses, factor=1.5))
-    assert comparison.verdict is CompareVerdict.SIGNIFICANT
-    assert comparison.first is not None
-    assert comparison.first.module == "Two"
+    comparison = compared(step(not_at_all), step(after_a_draw_that_nobody_uses, factor=1.5))
+    assert begins(comparison).module == "Two"
 
 
 def test_a_fault_before_the_draws_is_the_answer() -> None:
     second = step(by_hand)
     model = next(cell.cell_contents for cell in second.__closure__ or () if isinstance(cell.cell_contents, Two))
     model.a.register_forward_hook(lambda module, inputs, out: out * 1.5)
-    comparison = compare(step(by_torch), second)
-    assert comparison.verdict is CompareVerdict.SIGNIFICANT
-    assert comparison.first is not None
-    assert comparison.first.module == "Two.a"
+    comparison = compared(step(by_torch), second)
+    assert begins(comparison).module == "Two.a"
     assert comparison.draws is None
 
 
 def test_another_rate_of_dropout_draws_the_same_numbers() -> None:
-    comparison = compare(step(by_torch), step(lambda x: nn.functional.dropout(x, 0.5)))
+    comparison = compared(step(by_torch), step(lambda x: nn.functional.dropout(x, 0.5)))
     assert (comparison.verdict, comparison.draws) == (CompareVerdict.SIGNIFICANT, None)
 
 
 def test_other_seeds_are_told_at_the_first_draw() -> None:
-    comparison = compare(step(), step(before=lambda: torch.manual_seed(2)))
+    comparison = compared(step(), step(before=lambda: torch.manual_seed(2)))
     assert comparison.verdict is CompareVerdict.SIGNIFICANT
     assert comparison.draws is not None
     assert (comparison.draws.op, "test_draws.py" in comparison.draws.changes) == ("", True)
@@ -226,7 +214,7 @@ def shuffled(peeks: bool, *, factor: float = 1.0, without_model: bool = False, e
 
 @pytest.mark.parametrize(("options", "place"), [({}, "Bag"), ({"without_model": True}, ""), ({"evaluates": True}, "")])
 def test_what_follows_from_another_order_of_data_is_no_place(options: dict[str, Any], place: str) -> None:
-    comparison = compare(shuffled(False, **options), shuffled(True, **options))
+    comparison = compared(shuffled(False, **options), shuffled(True, **options))
     assert (comparison.verdict, code_of(comparison)) == (CompareVerdict.SIGNIFICANT, 1)
     assert comparison.draws is not None
     assert comparison.draws.second_op == "aten.random_.default"
@@ -237,28 +225,8 @@ def test_what_follows_from_another_order_of_data_is_no_place(options: dict[str, 
 
 
 def test_a_fault_before_another_order_of_data_is_the_answer() -> None:
-    comparison = compare(shuffled(False), shuffled(True, factor=1.1))
-    assert comparison.first is not None
-    assert (comparison.first.place, comparison.first.kind, comparison.first.step) == ("Bag", PlaceKind.OUTPUT, 0)
-
-
-def test_other_rows_that_are_not_drawn_are_the_answer_too() -> None:
-    def of(begin: int) -> Callable[[], None]:
-        torch.manual_seed(0)
-        model = Bag(1.0)
-        lengths = [torch.arange(1, 2 + (7 * row + begin) % 5) for row in range(begin, begin + 4)]
-        ids, mask, labels = padded([(row, torch.tensor(number)) for number, row in enumerate(lengths)])
-
-        def run() -> None:
-            model.zero_grad()
-            nn.functional.cross_entropy(model(ids + begin * mask, mask), labels).backward()
-
-        return run
-
-    comparison = compare(of(0), of(3))
-    assert (comparison.is_given, comparison.draws) == (True, None)
-    assert comparison.first is not None
-    assert (comparison.first.kind, comparison.first.place) == (PlaceKind.INPUT, "Bag")
+    comparison = compared(shuffled(False), shuffled(True, factor=1.1))
+    assert (begins(comparison).place, begins(comparison).kind, begins(comparison).step) == ("Bag", PlaceKind.OUTPUT, 0)
 
 
 # --- a configuration that does not repeat ---
@@ -286,16 +254,26 @@ def by_an_unseeded_generator(x: torch.Tensor) -> torch.Tensor:
     return x * (torch.rand(x.shape, generator=generator) > 0.3)
 
 
-@pytest.mark.parametrize("by", [by_pythons_own_numbers, by_an_unseeded_generator])
-@pytest.mark.parametrize("factor", [1.0, 1.5])
+@pytest.mark.parametrize(("by", "factor"), [(by_pythons_own_numbers, 1.0), (by_an_unseeded_generator, 1.5)])
 def test_a_configuration_that_does_not_repeat_is_no_yardstick(by: Drop, factor: float) -> None:
-    comparison = compare(unseeded(by), unseeded(by, factor))
+    comparison = compared(unseeded(by), unseeded(by, factor))
     assert (comparison.verdict, comparison.yardstick.runs) == (CompareVerdict.UNDECIDED, 0)
     assert comparison.unrepeated is not None
     assert comparison.unrepeated.place == "Two.b"
     assert headline(comparison).startswith("The first configuration does not repeat")
 
 
+def test_a_function_that_is_never_seeded_is_told_to_seed() -> None:
+    def run() -> None:
+        torch.seed()  # as a process of its own begins
+        nn.Linear(8, 1)(torch.ones(2, 8)).sum().backward()
+
+    comparison = compared(run, run)
+    assert (comparison.verdict, code_of(comparison)) == (CompareVerdict.UNDECIDED, UNDECIDED)
+    assert "two runs of it differ at `Linear.weight` (before the first call)" in headline(comparison)
+
+
+@pytest.mark.slow
 def test_a_script_that_is_never_seeded_is_told_to_seed(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT.replace("torch.manual_seed(0)", ""))
     done = tracer_process("compare", "--b", "--peek", "train.py", cwd=tmp_path)
@@ -311,8 +289,8 @@ def test_kernels_that_add_in_another_order_each_time_repeat_well_enough() -> Non
         total: Any = sum(x[:, index] for index in order)
         return x + total[:, None] * 0.1  # type: ignore[no-any-return]
 
-    comparison = compare(unseeded(added), unseeded(added))
+    comparison = compared(unseeded(added), unseeded(added))
     assert comparison.unrepeated is None
     assert comparison.verdict is CompareVerdict.ROUNDING
-    faulty = compare(unseeded(added), unseeded(added, 1.001))
-    assert (faulty.verdict, faulty.first and faulty.first.kind) == (CompareVerdict.SIGNIFICANT, PlaceKind.OUTPUT)
+    faulty = compared(unseeded(added), unseeded(added, 1.001))
+    assert (faulty.verdict, faulty.first and begins(faulty).kind) == (CompareVerdict.SIGNIFICANT, PlaceKind.OUTPUT)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import tracer
+from tests.support.configurations import Step, begins, compared, line_in
 from tracer.divergence.magnitudes import CompareVerdict
 from tracer.errors import UsageError
 from tracer.names import PlaceKind
 from tracer.report.sections.configurations import headline
-
-Step = Callable[[], None]
 
 
 def net(dtype: torch.dtype = torch.float32, depth: int = 2) -> Any:
@@ -53,20 +50,18 @@ def test_steps_that_agree_are_equal_without_a_shaken_run() -> None:
     [pytest.param(1, 4, marks=pytest.mark.slow), pytest.param(4, 1, marks=pytest.mark.slow), (2, 4)],
 )
 def test_batches_that_are_split_otherwise_are_compared_as_rows(parts: int, of_second: int) -> None:
-    comparison = tracer.compare(step(net(), parts), step(net(), of_second), yardstick_runs=1)
+    comparison = compared(step(net(), parts), step(net(), of_second))
     assert comparison.verdict is CompareVerdict.ROUNDING
     assert comparison.row_steps == (0,)
     faulty = tracer.compare(step(net(), parts), step(scaled(net(), "1.1", 1.01), of_second), yardstick_runs=1)
-    assert faulty.first is not None
-    assert (faulty.first.module, faulty.first.kind) == ("Sequential.1.1", PlaceKind.OUTPUT)
+    assert (begins(faulty).module, begins(faulty).kind) == ("Sequential.1.1", PlaceKind.OUTPUT)
     assert faulty.call is None
 
 
 def test_what_rounding_hides_is_judged_by_runs_shaken_inside_its_module_alone() -> None:
     second = scaled(net(torch.bfloat16, depth=6), "5.1", 1.06)
     comparison = tracer.compare(step(net(torch.bfloat16, depth=6)), step(second))
-    assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.is_alone) == ("Sequential.5.1", True)
+    assert (begins(comparison).module, begins(comparison).is_alone) == ("Sequential.5.1", True)
     assert comparison.yardstick.inside == "Sequential.5.1"
     assert headline(comparison).endswith("all before it agrees bit for bit")
     assert (comparison.yardstick.runs, comparison.yardstick.of_second) == (9, 3)
@@ -114,17 +109,10 @@ def trained(scale: float, factor: float = 1.0, *, has_loss_module: bool = False)
     return run
 
 
-def line_of(words: str) -> str:
-    lines = Path(__file__).read_text().splitlines()
-    number = next(number for number, line in enumerate(lines, 1) if words in line)
-    return f"{Path(__file__).name}:{number}"
-
-
 def test_a_fault_in_a_modules_own_code_is_named_at_its_line_and_the_loss_is_no_second_beginning() -> None:
     comparison = tracer.compare(trained(0.2, has_loss_module=True), trained(0.25, has_loss_module=True))
-    assert comparison.first is not None
-    assert comparison.first.module == "Sequential.0.attention"
-    assert comparison.first.location.endswith(line_of("q @ k.transpose"))
+    assert begins(comparison).module == "Sequential.0.attention"
+    assert begins(comparison).location.endswith(line_in(__file__, "q @ k.transpose"))
     assert comparison.significant == (comparison.first,)
     assert comparison.call is not None
     assert comparison.call.op == "aten.mul.Tensor"
@@ -135,7 +123,6 @@ def test_code_between_the_model_and_the_loss_is_the_programs_own(has_loss_module
     comparison = tracer.compare(
         trained(0.2, has_loss_module=has_loss_module), trained(0.2, 1.01, has_loss_module=has_loss_module)
     )
-    assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.is_own_code) == ("", True)
-    assert comparison.first.location.endswith(line_of("loss(model(x) * factor"))
+    assert (begins(comparison).module, begins(comparison).is_own_code) == ("", True)
+    assert begins(comparison).location.endswith(line_in(__file__, "loss(model(x) * factor"))
     assert not comparison.is_given

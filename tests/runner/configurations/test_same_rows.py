@@ -9,11 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-import tracer
-from tracer.divergence.magnitudes import CompareVerdict, Comparison, Lack
+from tests.support.configurations import ALIKE, Step, begins, compared
+from tracer.divergence.magnitudes import CompareVerdict, Lack
 from tracer.names import PlaceKind
 
-Step = Callable[[], Any]
 PROMPTS = [torch.tensor(one) for one in ([5, 9, 3], [7, 2, 8, 4, 6], [3, 3, 11, 9])]
 
 
@@ -155,14 +154,10 @@ PAIRS: dict[str, Callable[[Callable[[], nn.Module]], tuple[Step, Step]]] = {
 }
 
 
-def compared(steps: tuple[Step, Step]) -> Comparison:
-    return tracer.compare(*steps, yardstick_runs=1)
-
-
 @pytest.mark.parametrize("pair", PAIRS)
 def test_another_layout_of_the_same_rows_is_rounding(pair: str) -> None:
-    comparison = compared(PAIRS[pair](Decoder))
-    assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    comparison = compared(*PAIRS[pair](Decoder))
+    assert comparison.verdict in ALIKE
     assert comparison.row_steps == comparison.split_steps == (0,)
     assert comparison.compared[0] >= 5  # both embeddings, linear layers, and what they lie in
     assert not comparison.lacks_ends
@@ -171,10 +166,8 @@ def test_another_layout_of_the_same_rows_is_rounding(pair: str) -> None:
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_fault_in_another_layout_is_found_at_its_module(pair: str) -> None:
-    comparison = compared(PAIRS[pair](lambda: faulty(Decoder())))
-    assert comparison.verdict is CompareVerdict.SIGNIFICANT
-    assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.kind) == ("Decoder.layers.1.out", PlaceKind.OUTPUT)
+    comparison = compared(*PAIRS[pair](lambda: faulty(Decoder())))
+    assert (begins(comparison).module, begins(comparison).kind) == ("Decoder.layers.1.out", PlaceKind.OUTPUT)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +180,7 @@ def test_a_fault_in_another_layout_is_found_at_its_module(pair: str) -> None:
     ids=["padding is attended to", "positions begin in the padding", "sequences see each other"],
 )
 def test_a_layout_that_changes_the_model_is_significant(second: Step) -> None:
-    assert compared((one_by_one(Decoder()), second)).verdict is CompareVerdict.SIGNIFICANT
+    assert compared(one_by_one(Decoder()), second).verdict is CompareVerdict.SIGNIFICANT
 
 
 def alone(model: nn.Module, padding: int) -> Step:
@@ -199,7 +192,7 @@ def alone(model: nn.Module, padding: int) -> Step:
 @pytest.mark.parametrize("is_faulty", [False, True])
 def test_angles_that_padding_moves_are_no_fault(is_faulty: bool) -> None:
     second = Decoder("rotary")
-    comparison = compared((alone(Decoder("rotary"), 0), alone(faulty(second) if is_faulty else second, 3)))
+    comparison = compared(alone(Decoder("rotary"), 0), alone(faulty(second) if is_faulty else second, 3))
     assert {one.place for one in comparison.only if one.lack == "other-position"} >= {"Decoder.angles"}
     assert comparison.verdict is (CompareVerdict.SIGNIFICANT if is_faulty else CompareVerdict.ROUNDING)
     assert [one.module for one in comparison.significant] == (["Decoder.layers.1.out"] if is_faulty else [])
@@ -218,12 +211,11 @@ def convolutions() -> nn.Module:
 
 @pytest.mark.parametrize(("first", "second"), [(1, 8), (4, 2)])
 def test_samples_of_a_batch_that_is_split_in_evaluation_are_compared(first: int, second: int) -> None:
-    clean = compared((split(convolutions(), first), split(convolutions(), second)))
-    assert clean.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    clean = compared(split(convolutions(), first), split(convolutions(), second))
+    assert clean.verdict in ALIKE
     assert clean.compared[0] == clean.compared[1] == 6 * min(first, second)
-    fault = compared((split(convolutions(), first), split(faulty(convolutions(), "1"), second)))
-    assert fault.first is not None
-    assert fault.first.module == "Sequential.1"
+    fault = compared(split(convolutions(), first), split(faulty(convolutions(), "1"), second))
+    assert begins(fault).module == "Sequential.1"
 
 
 def test_modules_that_the_program_calls_one_after_another_have_the_same_rows() -> None:
@@ -238,8 +230,8 @@ def test_modules_that_the_program_calls_one_after_another_have_the_same_rows() -
             ]
         )
 
-    assert compared((step(1), step(4))).compared == (3, 3)
-    assert compared((step(1), step(4, 1.1))).verdict is CompareVerdict.SIGNIFICANT
+    assert compared(step(1), step(4)).compared == (3, 3)
+    assert compared(step(1), step(4, 1.1)).verdict is CompareVerdict.SIGNIFICANT
 
 
 class Scored(nn.Module):
@@ -289,13 +281,13 @@ def accumulated(*sizes: int, weights: str = "rows", smoothing: float = 0.0, scal
     ids=["halves", "unequal", "divided later"],
 )
 def test_losses_of_honest_parts_agree_in_their_sum_or_mean(first: Step, second: Step) -> None:
-    comparison = compared((first, second))
+    comparison = compared(first, second)
     assert comparison.verdict is CompareVerdict.ROUNDING
     assert PlaceKind.LOSS not in {one.kind for one in comparison.only}
 
 
 def test_a_mean_over_equal_parts_is_compared_where_a_module_returns_it() -> None:
-    comparison = compared((accumulated(4), accumulated(1, 1, 1, 1)))
+    comparison = compared(accumulated(4), accumulated(1, 1, 1, 1))
     assert {one.place for one in comparison.only if one.lack is Lack.OTHER_PARTS} == {"Scored['largest']"}
     assert comparison.compared[0] < comparison.compared[1]
 
@@ -310,10 +302,8 @@ def test_a_mean_over_equal_parts_is_compared_where_a_module_returns_it() -> None
     ids=["unequal parts as if equal", "smoothed", "not divided"],
 )
 def test_losses_of_parts_that_weigh_otherwise_are_the_beginning(second: Step, kind: PlaceKind) -> None:
-    comparison = compared((accumulated(4), second))
-    assert comparison.verdict is CompareVerdict.SIGNIFICANT
-    assert comparison.first is not None
-    assert comparison.first.kind is kind
+    comparison = compared(accumulated(4), second)
+    assert begins(comparison).kind is kind
 
 
 def test_a_loss_that_changes_no_gradient_is_left_out_where_batches_are_split() -> None:
@@ -328,7 +318,7 @@ def test_a_loss_that_changes_no_gradient_is_left_out_where_batches_are_split() -
 
         return run
 
-    comparison = compared((step(1, 0.0), step(2, 1.0)))
+    comparison = compared(step(1, 0.0), step(2, 1.0))
     assert comparison.verdict is CompareVerdict.ROUNDING
     assert [one.kind for one in comparison.only if one.lack is Lack.OTHER_PARTS] == [PlaceKind.LOSS]
 
@@ -351,21 +341,19 @@ def in_order(order: list[int], *, is_faulty: bool = False, misses: bool = False)
 
 
 def test_a_batch_in_another_order_is_compared_row_by_row() -> None:
-    comparison = compared((in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1])))
+    comparison = compared(in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1]))
     assert comparison.verdict is CompareVerdict.ROUNDING
     assert comparison.compared[0] == comparison.compared[1]
 
 
 def test_a_fault_in_a_batch_in_another_order_is_found_at_its_module() -> None:
-    comparison = compared((in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1], is_faulty=True)))
-    assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.inputs_agree) == ("Sequential.1", True)
+    comparison = compared(in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1], is_faulty=True))
+    assert (begins(comparison).module, begins(comparison).inputs_agree) == ("Sequential.1", True)
 
 
 def test_labels_that_do_not_follow_their_rows_are_the_loss() -> None:
-    comparison = compared((in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1], misses=True)))
-    assert comparison.first is not None
-    assert (comparison.first.kind, comparison.first.is_in_model) == (PlaceKind.LOSS, False)
+    comparison = compared(in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1], misses=True))
+    assert (begins(comparison).kind, begins(comparison).is_in_model) == (PlaceKind.LOSS, False)
 
 
 @pytest.mark.parametrize("is_faulty", [False, True])
@@ -386,19 +374,18 @@ def test_an_evaluation_of_the_same_rows_is_not_held_against_their_training(is_fa
 
         return run
 
-    comparison = compared((step(False), step(True)))
+    comparison = compared(step(False), step(True))
     if not is_faulty:
-        assert comparison.verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING)
+        assert comparison.verdict in ALIKE
         assert not comparison.lacks_ends
     else:
-        assert comparison.first is not None
-        assert comparison.first.module == "Sequential.1"
+        assert begins(comparison).module == "Sequential.1"
 
 
 def test_rows_that_one_side_lacks_are_said() -> None:
     torch.manual_seed(0)
     net, x = nn.Linear(4, 2), torch.randn(5, 4)
-    comparison = compared((inference(lambda: net(x)), inference(lambda: net(x[1:4]))))
+    comparison = compared(inference(lambda: net(x)), inference(lambda: net(x[1:4])))
     assert (comparison.verdict, comparison.rows) == (CompareVerdict.EQUAL, (3, 5))
 
 
@@ -410,7 +397,7 @@ def test_the_number_of_one_sample_is_a_row(is_faulty: bool) -> None:
         faulty(net, "1", factor)
         return inference(lambda: [net(row) for row in x[:rows].split(1)])
 
-    comparison = compared((step(3), step(2, 1.01 if is_faulty else 1.0)))
+    comparison = compared(step(3), step(2, 1.01 if is_faulty else 1.0))
     assert comparison.rows == (2, 3)
     assert {one.module for one in comparison.significant} == ({"Sequential.1"} if is_faulty else set())
     assert comparison.verdict is (CompareVerdict.SIGNIFICANT if is_faulty else CompareVerdict.EQUAL)
@@ -419,5 +406,5 @@ def test_the_number_of_one_sample_is_a_row(is_faulty: bool) -> None:
 def test_other_rows_are_compared_with_nothing() -> None:
     torch.manual_seed(0)
     net, x = nn.Linear(4, 2), torch.randn(5, 4)
-    comparison = compared((inference(lambda: net(x)), inference(lambda: net(x[1:4] * 2))))
+    comparison = compared(inference(lambda: net(x)), inference(lambda: net(x[1:4] * 2)))
     assert (comparison.verdict, comparison.compared) == (CompareVerdict.UNDECIDED, (0, 1))

@@ -10,12 +10,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-import tracer
-from tracer.divergence.magnitudes import CompareVerdict, Comparison, Lack
+from tests.support.configurations import ALIKE, Step, begins, compared
+from tracer.divergence.magnitudes import CompareVerdict, Lack
 from tracer.names import PlaceKind
 
 WIDTH, HEADS, TOKENS = 16, 2, 20
-Step = Callable[[], Any]
 
 
 class Attention(nn.Module):
@@ -138,26 +137,23 @@ def training(
     return step
 
 
-def compared(first: Step, second: Step) -> Comparison:
-    return tracer.compare(first, second, yardstick_runs=1)
-
-
 def test_parts_of_one_name_in_modules_of_their_own_are_told_apart() -> None:
     second = apart()
     for layer in second.layers:
         for name in "qkv":
             setattr(layer.attention, name, nn.Sequential(getattr(layer.attention, name)))
     comparison = compared(training(fused()), training(second))
-    assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    assert comparison.verdict in ALIKE
     assert comparison.names["h.0.attn.qkv.1"] == "layers.0.attention.k.0"
 
 
-@pytest.mark.parametrize("layout", ["one after another", "by head"])
-@pytest.mark.parametrize("is_first", [False, True], ids=["fused second", "fused first"])
+@pytest.mark.parametrize(
+    ("layout", "is_first"), [("one after another", True), ("one after another", False), ("by head", False)]
+)
 def test_an_implementation_with_other_names_and_a_fused_projection_is_rounding(layout: str, is_first: bool) -> None:
     steps = training(apart()), training(fused(layout))
     comparison = compared(*(steps[::-1] if is_first else steps))
-    assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    assert comparison.verdict in ALIKE
     if is_first:
         assert comparison.names["h.0.attn.qkv.q"] == "layers.0.attention.q"
         assert comparison.names["h.1.up"] == "layers.1.mlp.0"
@@ -168,22 +164,18 @@ def test_an_implementation_with_other_names_and_a_fused_projection_is_rounding(l
     assert comparison.compared[1] - comparison.compared[0] == 4
 
 
-@pytest.mark.parametrize("fault", ["order of heads", "scale"])
-@pytest.mark.parametrize("layout", ["one after another", "by head"])
+@pytest.mark.parametrize(("layout", "fault"), [("one after another", "scale"), ("by head", "order of heads")])
 def test_a_fault_of_another_implementation_is_found_in_its_code(layout: str, fault: str) -> None:
     comparison = compared(training(apart()), training(fused(layout, fault)))
-    assert comparison.verdict is CompareVerdict.SIGNIFICANT
-    assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.is_own_code) == ("Apart.layers.1.attention", True)
+    assert (begins(comparison).module, begins(comparison).is_own_code) == ("Apart.layers.1.attention", True)
     assert comparison.call is None  # two implementations make other calls
 
 
-@pytest.mark.parametrize("second", [apart, fused])
-@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize(("second", "is_first"), [(apart, False), (fused, True)])
 def test_a_loss_that_is_a_module_on_one_side_alone_hides_no_name(second: Any, is_first: bool) -> None:
     steps = training(apart(), loss=nn.CrossEntropyLoss()), training(second())
     comparison = compared(*(steps[::-1] if is_first else steps))
-    assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    assert comparison.verdict in ALIKE
     assert comparison.compared[1] - comparison.compared[0] == (1 if second is apart else 5)  # the module's own result
 
 
@@ -198,8 +190,10 @@ def test_a_part_that_was_loaded_wrongly_is_the_answer() -> None:
     model.h[1].attn.out.weight.data *= 1.5
     comparison = compared(training(apart()), training(model))
     assert comparison.is_given
-    assert comparison.first is not None
-    assert (comparison.first.place, comparison.first.kind) == ("Apart.layers.1.attention.o.weight", PlaceKind.INITIAL)
+    assert (begins(comparison).place, begins(comparison).kind) == (
+        "Apart.layers.1.attention.o.weight",
+        PlaceKind.INITIAL,
+    )
     assert comparison.names["layers.1.attention.o"] == "h.1.attn.out"
 
 
@@ -227,7 +221,7 @@ def test_a_matrix_that_is_kept_turned_is_the_same(is_fused: bool) -> None:
                 Turned(fused().h[list(second.h).index(block)].attn.qkv),
             )
     comparison = compared(training(first), training(second))
-    assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    assert comparison.verdict in ALIKE
     assert not any(one.lack is Lack.OTHER_SHAPE for one in comparison.only)
 
 
@@ -304,10 +298,9 @@ def test_convolutions_norms_and_scalars_are_paired_too(factor: float) -> None:
     assert comparison.names["conv1_scale"] == "stem_scale"
     assert comparison.compared[0] == comparison.compared[1]
     if factor == 1:
-        assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+        assert comparison.verdict in ALIKE
     else:
-        assert comparison.first is not None
-        assert (comparison.first.place, comparison.first.is_own_code) == ("Convolutions.bn2", True)
+        assert (begins(comparison).place, begins(comparison).is_own_code) == ("Convolutions.bn2", True)
 
 
 class Twice(nn.Module):
@@ -439,44 +432,26 @@ def engine_decode(engine: Engine, late: int = 0) -> Step:
     return torch.no_grad()(run)  # type: ignore[no-any-return]
 
 
-def llama_decode(model: Any, late: int = 0) -> Step:
-    def run() -> None:
-        past, begin = None, 0
-        for part in IDS.split([4, 2, 3, 1], 1):
-            positions = torch.arange(begin, begin + part.shape[1])[None] - (late if begin >= 6 else 0)
-            past = model(part, past_key_values=past, position_ids=positions, use_cache=True).past_key_values
-            begin += part.shape[1]
-
-    return torch.no_grad()(run)  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize("decode", ["llama", "engine"])
-def test_decoding_with_a_cache_is_rounding_against_one_forward(decode: str) -> None:
+def test_decoding_with_a_cache_is_rounding_against_one_forward() -> None:
     model = llama()
-    comparison = compared(prefill(model), llama_decode(llama()) if decode == "llama" else engine_decode(Engine(model)))
-    assert comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.EQUAL)
+    comparison = compared(prefill(model), engine_decode(Engine(model)))
+    assert comparison.verdict in ALIKE
     assert comparison.rows == (20, 20)
     assert not comparison.lacks_ends
-    if decode == "engine":
-        assert comparison.names["model.layers.1.self_attn.k_proj"] == "blocks.1.wqkv"
-        assert comparison.names["model.layers.0.mlp.up_proj"] == "blocks.0.gate_up"
+    assert comparison.names["model.layers.1.self_attn.k_proj"] == "blocks.1.wqkv"
+    assert comparison.names["model.layers.0.mlp.up_proj"] == "blocks.0.gate_up"
 
 
-@pytest.mark.parametrize("decode", ["llama", "engine"])
-def test_a_position_that_is_wrong_in_decoding_is_found_where_it_begins(decode: str) -> None:
+def test_a_position_that_is_wrong_in_decoding_is_found_where_it_begins() -> None:
     model = llama()
-    second = llama_decode(llama(), late=1) if decode == "llama" else engine_decode(Engine(model), late=1)
-    comparison = compared(prefill(model), second)
-    assert comparison.verdict is CompareVerdict.SIGNIFICANT
-    assert comparison.first is not None
-    assert comparison.first.position == 6
-    assert "layers.0" in comparison.first.place
+    first = begins(compared(prefill(model), engine_decode(Engine(model), late=1)))
+    assert first.position == 6
+    assert "layers.0" in first.place
 
 
 def test_a_fault_in_one_module_of_an_engine_is_found_there() -> None:
     engine = Engine(model := llama())
     engine.blocks[1].norms[1].register_forward_hook(lambda module, inputs, out: out * 1.01)
     comparison = compared(prefill(model), engine_decode(engine))
-    assert comparison.first is not None
-    assert comparison.first.module == "LlamaForCausalLM.model.layers.1.post_attention_layernorm"
-    assert (comparison.first.position, comparison.first.kind) == (0, PlaceKind.OUTPUT)
+    assert begins(comparison).module == "LlamaForCausalLM.model.layers.1.post_attention_layernorm"
+    assert (begins(comparison).position, begins(comparison).kind) == (0, PlaceKind.OUTPUT)
