@@ -49,6 +49,15 @@ ROOTS = {
         [(3, LineKind.DRAW), (5, LineKind.DRAW)],
     ),
     "a seed": ("import os, random\ns = os.urandom(2)\nrandom.seed(s)\nx = random.random()\n", [(3, LineKind.LINE)]),
+    "a draw beside an entry that is called a seed": (
+        "import random\nraw = {'seed': None}\ndef use(n): return n\nx = use(raw['seed'] or random.random())\n",
+        [(5, LineKind.DRAW)],
+    ),
+    "a draw beside an attribute that is called a seed": (
+        "import random\nclass C:\n    def __init__(self):\n        self.seed = 0\nx = C()\n"
+        "y = x.seed + random.random()\n",
+        [(7, LineKind.DRAW)],
+    ),
     "a seed without a number": ("import random\nrandom.seed()\nx = random.random()\n", [(3, LineKind.LINE)]),
     "a seed of torch's": (
         "import os, torch\ntorch.seed()\ntorch.manual_seed(hash(os.urandom(9)))\nx = torch.rand(2)\n",
@@ -356,6 +365,11 @@ WAYS = {
         7,
     ),
     "what a set gives first": ("held = set([2**20, 2**21] if K else [2**21, 2**20])\nx = held.pop()\nop(x)\n", 6),
+    "a function that one of several is called by": (
+        "def f(x): return x\ndef g(x): return x + 1\nheld = [f, g][:: -1 if K else 1]\nx = 0\nfor each in held:\n"
+        "    x = each(x) * 3\nop(x)\n",
+        7,
+    ),
     "which class it is": ("kind = (int, str)[K > 0]\nmade = kind()\nop(made)\n", 5),
     "a call that one run alone makes inside a library": (
         "import functools\ndef each(k, of):\n    y = k\n    return y\ndef own(f, n):\n    return f(n)\nx = 1\n"
@@ -1446,6 +1460,23 @@ def test_a_thread_that_is_the_first_to_see_a_draw_does_not_share_the_generator(c
         for run in "78"
     ]
     assert [source.source for source in compared_lines(*runs).sources] == [row]
+
+
+def test_a_generator_that_one_run_alone_loads_draws_nothing_there() -> None:
+    runs: list[dict[str, list[LineRecord]]] = [
+        {
+            "": [
+                LineCode(0, "p.py", "<module>", 1),
+                Entered(0, 1, 0, 1, -1, 0, 0, 0, {f"{GENERATOR}python": "5.5"}),
+                Text(0, 2, LineText((), ("x",), ("decides",))),
+                LineRow(1, 2, 1, 0, {"x": f"0.{run}"}),
+                Text(0, 3, LineText((), ("y",), ("library.load",))),
+                *[LineRow(1, 3, 1, 0, {f"{GENERATOR}numpy": state, "y": "1"}) for state in states],
+            ]
+        }
+        for run, states in ((7, ["6.6"]), (8, []))
+    ]
+    assert {source.kind for source in compared_lines(*runs).sources} == {LineKind.LINE}
 
 
 POOL = """\

@@ -1043,7 +1043,7 @@ class _Comparison:
             if now[0] == now[1]:
                 self.unseeded.pop(key, None)
             elif before is None or "" in before:  # as the interpreter, or an import, made it; or it was seeded at once
-                is_fresh = all(was_seeded("", state) for state in now)
+                is_fresh = all(was_seeded("", state) for state in now if state)
                 self.unseeded[key] = self._reads(at, text) if is_fresh else _NOTHING
                 others = {one for process, one in self.states if process == frame.process} - {*ours, *theirs}
                 if before is not None or not others or LineMark.IMPORTS in text.calls:
@@ -1327,20 +1327,19 @@ def _of_threads(
 def _writer(run: LineIndex, process: str) -> _Place | None:
     """The line at which threads most often write a tensor or a module that others hold too; ``None`` without one."""
     holders: dict[str, set[int]] = defaultdict(set)
-    rows = Counter[tuple[object, ...]]()
-    written: dict[tuple[object, ...], list[tuple[_Place, str]]] = defaultdict(list)
+    written: dict[tuple[object, ...], list[tuple[_Place, set[str]]]] = defaultdict(list)
     for frame in (frame for frame in run.frames if frame.process == process):
-        for row in frame.rows:
-            rows[key := (frame.key, row.line)] += 1
-            given = {RETURNED, *run.text(frame, row.line).stores}
-            changed = [(name, digest) for name, digest in row.changed.items() if digest.startswith(("t", "m"))]
-            for _, digest in changed:
+        for row in (row for row in frame.rows if not row.is_sampled):
+            text = run.text(frame, row.line)
+            changed = {name: digest for name, digest in row.changed.items() if digest.startswith(("t", "m"))}
+            for digest in changed.values():
                 holders[digest].add(frame.entered.thread)
-            if own := [digest for name, digest in changed if name not in given and frame.entered.thread]:
-                written[key].append(((frame, row.line), own[0]))
-    often = (at for key, at in written.items() if 2 * len(at) > rows[key])
-    lines = (at for at in often if any(len(holders[digest]) > 1 for _, digest in at))
-    return max(lines, key=len, default=[(None, "")])[0][0]
+            own = {changed[name] for name in changed.keys() - {RETURNED, *text.stores}}
+            can = frame.entered.thread and LineMark.IDLE not in text.calls
+            written[frame.key, row.line].append(((frame, row.line), own if can else set()))
+    often = (rows for rows in written.values() if 2 * sum(bool(own) for _, own in rows) > len(rows))
+    lines = (rows for rows in often if any(len(holders[digest]) > 1 for _, own in rows for digest in own))
+    return max(lines, key=len, default=[(None, set())])[0][0]
 
 
 def _states(run: LineIndex, processes: Collection[str]) -> set[tuple[str, str, str]]:
@@ -1390,7 +1389,7 @@ def _keys(run: LineIndex, paired: object) -> Iterator[tuple[LineFrame, tuple[obj
             if entered.count <= SAMPLED_FROM:
                 continue
         else:
-            thread = entered.thread if parent is None else 0  # of the same one as its caller
+            thread = parent is None and entered.thread  # of its caller's
             key = (frame.process, id(other), thread, entered.parent_line, entered.parent_n, frame.key)
         ordinals[key] += 1
         yield frame, (*key, ordinals[key])

@@ -16,7 +16,7 @@ from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, Method
 from typing import Any
 from weakref import WeakSet
 
-from tracer.recording.lines.variable_digests import CODE, attributes_of, qualified
+from tracer.recording.lines.variable_digests import CODE, NUMBERS, attributes_of, is_handle, qualified
 from tracer.trace.lines import LineMark, LineText
 
 _LOADS = (
@@ -248,8 +248,9 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
             name = f"{qualified(value)}.{attribute}"
             value = _static(value.__mro__, attribute)
         else:
-            inside = attributes_of(value) or {}
-            name = f"{qualified(kind)}.{attribute}"
+            inside = value if kind is dict and attribute in value else attributes_of(value) or {}
+            is_value = attribute in inside and type(inside[attribute]) in NUMBERS and not is_handle(kind)
+            name = "" if is_value else f"{qualified(kind)}.{attribute}"  # nothing is called
             value = inside[attribute] if attribute in inside else _static(kind.__mro__, attribute)
     kind = type(value)
     # Where nothing is called, code is but handed on, and so is an object that nothing goes through.
@@ -261,7 +262,8 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
     elif issubclass(kind, (FunctionType, BuiltinFunctionType, MethodType)):
         owner = getattr(value, "__self__", None)
         if owner is not None and not isinstance(owner, (type, ModuleType)):
-            is_global = owner is getattr(random, "_inst", None) or owner is _numpys()
+            numpys = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None) or random
+            is_global = owner is getattr(random, "_inst", None) or owner is numpys
             own = "random" if type(owner) is random.Random else "numpy.random"
             yield f"{own if is_global else qualified(type(owner))}.{value.__name__}"
         else:
@@ -287,10 +289,6 @@ def _order_of(value: Any) -> str:
         if member is not None
     )
     return "builtins.set of objects" if by_address else "builtins.set"
-
-
-def _numpys() -> Any:
-    return getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None) or random
 
 
 def _static(classes: Iterable[type], name: str) -> Any:

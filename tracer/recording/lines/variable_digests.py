@@ -41,7 +41,8 @@ _LONGEST = 40
 #: Code, and not values.
 CODE = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
-_NUMBERS = frozenset({bool, int, float, complex, type(None)})
+#: Types whose objects are told by what they print.
+NUMBERS = frozenset({bool, int, float, complex, type(None)})
 #: Types of the standard library whose text is their value.
 _TEXTS = frozenset(
     {
@@ -108,11 +109,11 @@ class VariableDigests:
     def named(self, name: str, value: Any) -> Iterator[tuple[str, str]]:
         """Yield the digests of what ``name`` holds: of each attribute by itself where an object has any."""
         kind: type = type(value)
-        if kind in _NUMBERS:
+        if kind in NUMBERS:
             yield name, repr(value)
         elif issubclass(kind, CODE):
-            defaults = _defaults(value)
-            if issubclass(kind, type) or defaults:
+            defaults, own = _defaults(value), _name_of(value, kind)
+            if defaults or own.partition(":")[0].rpartition(".")[2] not in (name, NO_DIGEST):  # or it is merely defined
                 yield name, self.of(value)
             yield from ((f"{name}.{parameter}", self.of(entry, 1)) for parameter, entry in defaults.items())
         elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(map(self._is_name, list(value))):
@@ -186,7 +187,7 @@ class VariableDigests:
 
     def _of(self, value: Any, depth: int, look: _Look) -> str:
         kind = type(value)
-        if kind in _NUMBERS:
+        if kind in NUMBERS:
             return repr(value)
         if kind is str or kind is bytes or kind is bytearray:
             return self._of_text(bytes(value) if kind is bytearray else value, look)
