@@ -206,9 +206,8 @@ class LineFrame:
         """The last ``return``, after which other lines may come, and the origins of what it reads, seen and not."""
         self.at = self.next = 0
         """The place of its next row, and of the next one of its pair."""
-        self.last: int = 0
         self.call = entered.call
-        self.depth = 0
+        self.depth = self.last = 0
         self.is_suspended = self.is_body = False
         """Whether it runs the body of a module or a class."""
 
