@@ -12,6 +12,7 @@ from tracer.findings import Condition, Finding
 from tracer.names import About
 from tracer.ops import rows
 from tracer.plan import op_of
+from tracer.report import rendered_as
 from tracer.report.finding_columns import deciding_words
 from tracer.report.words import subject_of
 from tracer.trace.records import CallGroup
@@ -62,18 +63,8 @@ def test_an_op_that_the_target_lacks_is_unknown_there(name: str, backend: str) -
 def test_no_format_that_people_read_names_an_op_of_the_cpu(backend: str, settings: str) -> None:
     chosen = [name for name in NAMED if name not in OWN]
     report = judge(trace(*map(recorded, chosen)), backend=backend, settings=settings)
-    from tracer.report.junit import render as junit
-    from tracer.report.render.markdown import render as markdown
-    from tracer.report.sarif import render as sarif
-
-    shown = {
-        "text": report.to_text(width=200, color=False, limit=None),
-        "brief": report.to_text(width=200, color=False),
-        "html": report.to_html(),
-        "markdown": markdown(report),
-        "sarif": sarif(report),
-        "junit": junit(report),
-    }
+    shown = {name: rendered_as(name, report) for name in ("text", "html", "markdown", "sarif", "junit")}
+    shown["whole"] = report.to_text(width=200, color=False, limit=None)
     names = re.compile(rf"\b(?:aten|mkldnn)\.(?:{'|'.join(map(re.escape, chosen))})\b")
     assert {name: names.findall(text.replace("<wbr>", "").replace("\\", "")) for name, text in shown.items()} == {
         name: [] for name in shown
@@ -103,7 +94,10 @@ def of(op: str, report: Report) -> Finding:
 
 
 def test_each_verdict_has_the_case_it_came_from() -> None:
-    one = of(NLL, judged_with(call(NLL, facts=FACTS)))
+    report = judged_with(call(NLL, facts=FACTS))
+    assert "deterministic_mode: off or warn" in report.to_html()
+    assert '"asks": "deterministic_mode"' in report.to_json()
+    one = of(NLL, report)
     (case,) = one.decided.as_is
     assert Condition("deterministic_mode", ("off", "warn")) in case
     as_is, in_mode = deciding_words(one.decided).split("\n")
@@ -144,12 +138,5 @@ def test_of_the_process_the_row_s_case_decides() -> None:
     assert all(told.values())
 
 
-@pytest.mark.parametrize("rule", ["<script>", "", "cuda-opaque"])
-def test_a_finding_without_a_rule_is_decided_by_nothing(rule: str) -> None:
-    assert deciding_words(finding(rule).decided) == ""
-
-
-def test_every_format_that_programs_read_can_tell_what_decided() -> None:
-    report = judged_with(call(NLL, facts=FACTS))
-    assert "deterministic_mode: off or warn" in report.to_html()
-    assert '"asks": "deterministic_mode"' in report.to_json()
+def test_a_finding_without_a_rule_is_decided_by_nothing() -> None:
+    assert deciding_words(finding("cuda-opaque").decided) == ""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import re
-from html import unescape
 
 import pytest
 
+from tests.report.sections.test_process_sections import section
 from tests.support import build
 from tracer import judge
 from tracer.names import (
@@ -70,13 +67,6 @@ def made() -> Report:
     return judge(compiled_trace())
 
 
-def section(made: Report) -> str:
-    """The text of the page's section; empty where it does not stand."""
-    found = re.search(r'<section id="compiled".*?</section>', made.to_html(), re.DOTALL)
-    text = re.sub(r"<[^>]*>", " ", re.sub(r"<wbr>|\u200b", "", found.group())) if found else ""
-    return " ".join(unescape(text).split())
-
-
 def test_the_worst_region_stands_first_with_its_kernels_and_ops(made: Report) -> None:
     first, second = regions_inside(made)
     assert (first.region.id, first.verdict, first.gap) == ("0/0 forward", Verdict.CONDITIONAL, "")
@@ -98,13 +88,13 @@ def test_the_worst_region_stands_first_with_its_kernels_and_ops(made: Report) ->
 def test_the_page_and_the_terminal_tell_of_regions_and_of_nothing_where_nothing_was_compiled(made: Report) -> None:
     brief = made.to_text(width=200, color=False)
     assert "1/0: Its inside was not seen: it was compiled before recording began" in brief
-    for text in (section(made), to_text(made, width=200, color=False, limit=None, detail=Detail.WHOLE)):
+    for text in (section(made, "compiled"), to_text(made, width=200, color=False, limit=None, detail=Detail.WHOLE)):
         assert "Compiled code" in text
         assert KERNEL in text
         assert "adds atomically" in text
         assert "Its inside was not seen: it was compiled before recording began." in text
     eager = judge(build.trace())
-    assert section(eager) == ""
+    assert section(eager, "compiled") == ""
     assert "Compiled code" not in eager.to_text(width=200, color=False)
 
 
@@ -117,13 +107,8 @@ def test_a_finding_names_region_and_kernel_in_every_format(made: Report) -> None
     assert f"`{KERNEL}` adds atomically." in found["why"]
 
 
-def test_the_calls_table_gains_the_region_at_its_end(made: Report) -> None:
-    rows = list(csv.reader(io.StringIO(made.to_csv("calls"))))
-    assert rows[0][-1] == "region"
-    assert [row[-1] for row in rows[1:]] == ["0/0 forward", "0/0 forward", ""]
-
-
 def test_a_report_that_is_whole_has_every_kernel_and_call(made: Report) -> None:
+    assert made.to_dataframe("calls")["region"].tolist() == ["0/0 forward", "0/0 forward", ""]
     text = to_text(made, width=200, color=False, limit=None, detail=Detail.WHOLE)
     assert "extern_kernels.mm: what it is eager kernel, called, called 2 times a run" in text
     assert "aten.index_put forward, 30 calls: verdict ≈ conditional → = deterministic under the mode" in text

@@ -13,6 +13,7 @@ from tests.support.build import call, finding, process_finding, report, trace
 from tracer import judge
 from tracer.findings import Acceptance, Finding
 from tracer.names import AcceptedBy, Verdict
+from tracer.report import rendered_as
 from tracer.report.blocks import Badge, Code
 from tracer.report.render.page import findings_json
 from tracer.report.sections.findings import (
@@ -46,19 +47,18 @@ def test_findings_with_one_answer_are_one_row_the_place_with_most_calls_first() 
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("field", "other"),
     [
-        {"op": "aten.cumsum.default"},
-        {"remedy": "Another."},
-        {"phase": "backward"},
-        {"rule": "cuda-other"},
-        {"deterministic_mode": "raises"},
-        {"verdict": "conditional"},
+        ("op", "aten.cumsum.default"),
+        ("remedy", "Another."),
+        ("phase", "backward"),
+        ("rule", "cuda-other"),
+        ("deterministic_mode", "raises"),
+        ("verdict", "conditional"),
     ],
-    ids=lambda fields: next(iter(fields)),
 )
-def test_findings_whose_answers_differ_stay_apart(fields: dict[str, str]) -> None:
-    assert len(rows(finding(), finding(**fields))) == 2
+def test_findings_whose_answers_differ_stay_apart(field: str, other: str) -> None:
+    assert len(rows(finding(), finding(**{field: other}))) == 2
 
 
 def test_rows_stand_by_verdict_then_by_calls() -> None:
@@ -127,13 +127,10 @@ def test_what_a_gate_let_pass_and_what_it_did_not_are_not_one_row_of_the_page() 
 
 
 def test_an_op_that_is_another_on_the_target_says_so_where_people_read() -> None:
-    from tracer.report.junit import render as junit
-    from tracer.report.render.markdown import render as markdown
-
     made = report(finding(op="aten.addmm.default", runs_as="aten._cudnn_rnn.default"))
     assert which_runs_as(made.findings[0]) == ", which runs as aten._cudnn_rnn"
-    shown = [made.to_text(width=100, color=False), markdown(made), junit(made), made._repr_html_()]
-    shown += [made.to_html(), made.to_json()]
+    shown = [rendered_as(name, made) for name in ("text", "markdown", "junit", "html", "json")]
+    shown.append(made._repr_html_())
     assert [text for text in shown if "_cudnn_rnn" not in text.replace("\\", "").replace("<wbr>", "")] == []
 
 
@@ -178,24 +175,17 @@ def test_a_place_that_is_no_line_stands_all_the_same() -> None:
     assert '<span class="unseen">line </span>\u2013</a>' in page.to_html()
 
 
-@pytest.mark.parametrize(
-    ("by", "reason", "said"),
-    [
+def test_a_gate_says_what_spoke_for_what_it_accepted_and_counts_what_is_left() -> None:
+    said = [
         (AcceptedBy.BASELINE, "", "By the baseline"),
         (AcceptedBy.COMMENT, "seen", "By a comment in the code: seen"),
-        (AcceptedBy.SELECTION, "", "By what the gate was told to look at"),
-    ],
-)
-def test_an_acceptance_says_what_spoke_for_it(by: AcceptedBy, reason: str, said: str) -> None:
-    assert accepted_in_words(Acceptance(finding=0, by=by, reason=reason)) == said
-
-
-def test_a_gates_sentence_counts_what_is_left_and_what_spoke_for_the_rest() -> None:
+    ]
+    for by, reason, words in (*said, (AcceptedBy.SELECTION, "", "By what the gate was told to look at")):
+        assert accepted_in_words(Acceptance(finding=0, by=by, reason=reason)) == words
     made = report(finding(), finding(location="b.py:2"))
     assert gate_in_words(made) == ""
+    looked = "A gate has looked at this report: "
     made = replace(made, accepted=())
-    assert gate_in_words(made) == "A gate has looked at this report: 0 findings are accepted, 2 are not."
+    assert gate_in_words(made) == f"{looked}0 findings are accepted, 2 are not."
     made = replace(made, accepted=(Acceptance(finding=1, by=AcceptedBy.BASELINE),))
-    assert gate_in_words(made) == (
-        "A gate has looked at this report: 1 finding is accepted (1 by the baseline), 1 is not."
-    )
+    assert gate_in_words(made) == f"{looked}1 finding is accepted (1 by the baseline), 1 is not."

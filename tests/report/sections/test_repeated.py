@@ -189,10 +189,5 @@ def test_runs_of_which_one_was_killed_or_that_end_with_several_codes_do_not_agre
     assert repeated_headline(found).lower().startswith(clause.lower())
     diverging = repeated(divergence(root()), runs=runs)
     assert repeated_headline(diverging).lower().endswith(clause.lower())
-    ended = replace_runs(runs, stopped=True)
+    ended = tuple(msgspec.structs.replace(run, stopped=True) for run in runs)
     assert repeated(divergence(), runs=ended, ended_by="ended by SIGTERM").agrees
-
-
-def replace_runs(runs: tuple[Run, ...], **fields: Any) -> tuple[Run, ...]:
-    """The runs with other fields."""
-    return tuple(msgspec.structs.replace(run, **fields) for run in runs)

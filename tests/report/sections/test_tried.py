@@ -41,10 +41,9 @@ def test_a_refuted_table_stands_before_the_plan_with_the_text_to_send(report: Re
 
 
 def test_what_varied_comes_first_in_the_plan(report: Report) -> None:
-    assert report.plan[0].seen > 0
-    assert any(change.seen == 0 for change in report.plan)
     has_varied = [change.seen > 0 for change in report.plan]
     assert has_varied == sorted(has_varied, reverse=True)
+    assert set(has_varied) == {True, False}
 
 
 def test_what_data_settle_is_a_section_of_its_own_and_no_finding(report: Report) -> None:
@@ -69,10 +68,9 @@ def test_every_file_tells_of_trials_where_it_tells_evidence(report: Report) -> N
 
 def test_a_report_without_trials_says_nothing_of_them() -> None:
     plain = judge(trace(call(facts=FACTS)))
-    text = plain.to_text(width=100, color=False)
-    assert "Trials" not in text
-    assert "Settled by" not in text
-    assert 'id="refuted"' not in plain.to_html()
+    for word in ("Trials", "Settled by", 'id="refuted"'):
+        assert word not in plain.to_text(width=100, color=False)
+        assert word not in plain.to_html()
 
 
 def test_where_nothing_else_is_at_risk_the_headline_says_that_data_decided() -> None:
