@@ -6,10 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.support.command import Command
 
 # Pytest rewrites the asserts of test modules alone; these are called by them, and assert too.
 pytest.register_assert_rewrite(
@@ -120,3 +123,24 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             assert text == stream.read(), f"{name} changed; run pytest with --update-golden and read the diff"
 
     return compare
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which the test runs in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def tracer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """``tracer(...)`` runs the command line in this process, in an empty folder and outside any distributed job.
+
+    Below the repository's folder each run would read the code of every module of it that is loaded.
+    """
+    from tests.support.command import Command
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("RANK", "WORLD_SIZE", "TRACER_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    return Command(capsys, monkeypatch)

@@ -35,27 +35,19 @@ def test_python_renders_it_and_a_suffix_picks_it(tmp_path: Path) -> None:
     assert made.write(tmp_path / f"out{SUFFIX}").read_text(encoding="utf-8") == render_haiku(made)
 
 
-def test_the_command_line_prints_it_and_writes_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saved = tmp_path / "step.trace.json"
-    trace(call()).save(saved)
-    run = Command(capsys, monkeypatch)
-    printed = run("report", saved, "--backend", "cuda", "--format", NAME)
+def test_the_command_line_prints_it_and_writes_it(tracer: Command) -> None:
+    trace(call()).save("t.json")
+    printed = tracer("report", "t.json", "--backend", "cuda", "--format", NAME)
     assert (printed.code, printed.out.splitlines()[2:]) == (0, ["cuda is calm"])
-    for place in (f"named{SUFFIX}", "both"):
-        arguments = ("-o", tmp_path / place, *(("--format", f"csv,{NAME}") if place == "both" else ()))
-        assert run("report", saved, "--backend", "cuda", *arguments).code == 0
-    assert (tmp_path / f"named{SUFFIX}").read_text(encoding="utf-8") == printed.out
-    assert (tmp_path / f"both{SUFFIX}").read_text(encoding="utf-8") == printed.out
+    for arguments in (("-o", f"out{SUFFIX}"), ("-o", "both", "--format", f"csv,{NAME}")):
+        assert tracer("report", "t.json", "--backend", "cuda", *arguments).code == 0
+    for name in ("out", "both"):
+        assert Path(f"{name}{SUFFIX}").read_text(encoding="utf-8") == printed.out
 
 
-def test_what_is_refused_names_it_among_the_formats_and_callbacks_take_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saved = tmp_path / "step.trace.json"
-    trace(call()).save(saved)
-    refused = Command(capsys, monkeypatch)("report", saved, "--format", "docx")
+def test_what_is_refused_names_it_among_the_formats_and_callbacks_take_it(tmp_path: Path, tracer: Command) -> None:
+    trace(call()).save("t.json")
+    refused = tracer("report", "t.json", "--format", "docx")
     assert refused.code != 0
     assert NAME in refused.err
     assert ChosenSteps([0], output=tmp_path, formats=(NAME,)).formats == (NAME,)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.build import call, environment, event, finding, generator, loader, trace
+from tests.support.build import finding
 from tracer.errors import BaselineError
 from tracer.gate import (
     HEADER,
@@ -26,9 +26,7 @@ from tracer.gate import (
     updated,
     write_baseline,
 )
-from tracer.names import About, GeneratorKind, Verdict
-from tracer.session import judge
-from tracer.trace.records import GENERATOR, ORIGIN, OwnGenerator
+from tracer.names import About, Verdict
 
 TODAY = datetime.date(2026, 11, 21)
 cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -85,12 +83,6 @@ def test_another_rule_op_module_file_or_function_is_new(other: dict[str, Any]) -
     assert [line.risk for line in compared.fixed] == [risk_of(finding())]
 
 
-def test_a_worse_verdict_than_the_accepted_one_is_told_apart() -> None:
-    now = finding(verdict="raises")
-    assert compare([now], [accept(now, verdict=Verdict.CONDITIONAL)], TODAY).worsened == (now,)
-    assert compare([now], [accept(now, verdict=Verdict.RAISES)], TODAY).accepted == (now,)
-
-
 def test_an_acceptance_ends_on_its_day() -> None:
     now = finding()
     tomorrow = TODAY + datetime.timedelta(days=1)
@@ -115,56 +107,6 @@ def test_of_the_process_a_name_is_kept_whatever_is_said_of_it() -> None:
     assert setting(subject="torch.backends.x = True") == setting(subject="torch.backends.x: nobody set it")
     assert setting().op == "torch.backends.x"
     assert setting(name="torch.backends.y") != setting()
-
-
-def test_a_lock_file_of_an_older_release_accepts_what_it_accepted() -> None:
-    """Made when names were cut out of sentences: every kind of finding about the process is in it."""
-    recorded = trace(
-        call("aten.convolution.default", facts={"device": "cuda", "dtype": "float32"}),
-        call("aten.mm.default", facts={"device": "cuda", "dtype": "float32"}),
-        call(
-            "aten.bernoulli_.float",
-            location="model.py:9",
-            facts={"device": "cuda", GENERATOR: "cuda:0", ORIGIN: "machine"},
-        ),
-        environment=environment(cudnn_benchmark=True),
-        events=(
-            event("first-use", "cuda", first=1, last=1),
-            event("first-use", "cublas", first=2, last=2),
-            event(value=":4096:8", first=5, last=5),
-            event(
-                "setting",
-                "torch.backends.cudnn.benchmark",
-                before="False",
-                value="True",
-                while_recording=True,
-                after_calls=True,
-                parts_phases=True,
-                first=6,
-                last=6,
-            ),
-        ),
-        generators=(generator("python", drew=True),),
-        own_generators=(OwnGenerator(kind=GeneratorKind.NUMPY_OBJECTS, location="data.py:3"),),
-        loaders=(loader(location="train.py:12", workers=4, shuffles=True),),
-        watched_from_start=True,
-    )
-    lines = read_baseline(Path(__file__).parents[1] / "golden" / "older.lock")
-    about_process = [one for one in judge(recorded, backend="cuda").findings if one.about is not About.CALL]
-    assert {one.about for one in about_process} >= {
-        About.SETTING,
-        About.CHANGED,
-        About.GENERATOR,
-        About.LOADER,
-    }
-    compared = compare(about_process, lines, TODAY)
-    # Workers were seen then not to draw.
-    assert {finding.rule for finding in compared.new} == {"environment-loader-workers"}
-    # A variable that was set too late for what no recorded call depends on is a note since.
-    assert {line.risk.rule for line in compared.fixed} == {"environment-set-too-late"}
-    # An unseeded generator of NumPy's was `conditional` then: a worse verdict is told as such.
-    assert {finding.rule for finding in compared.worsened} <= {"environment-numpy-generator-objects"}
-    assert len(compared.accepted) + len(compared.worsened) + len(compared.fixed) == len(lines)
 
 
 def test_findings_of_one_risk_are_accepted_up_to_the_worst() -> None:

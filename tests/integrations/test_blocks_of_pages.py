@@ -9,6 +9,8 @@ from importlib import import_module
 import pytest
 
 from docs.making.pages import written_pages
+from tracer.integrations.chosen_steps import ChosenSteps
+from tracer.integrations.pytest_plugin import _ALLOWED
 
 BLOCKS = [
     block
@@ -43,29 +45,17 @@ def test_an_import_is_there(module: str, name: str) -> None:
     assert hasattr(import_module(module), name)
 
 
-def test_the_pages_show_each_integration() -> None:
+def calls_of(name: str) -> list[ast.Call]:
+    """Calls of ``name`` in the blocks."""
+    nodes = (node for block in BLOCKS for node in ast.walk(ast.parse(block)))
+    return [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == name]
+
+
+def test_marks_and_callbacks_take_what_the_pages_pass() -> None:
     assert {"tracer.integrations.lightning", "tracer.integrations.transformers"} <= {one for one, _ in imported()}
-    marks = [
-        node
-        for block in BLOCKS
-        for node in ast.walk(ast.parse(block))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.determinism"
-    ]
-    from tracer.integrations.pytest_plugin import _ALLOWED
-
-    assert marks
-    assert all(one.arg in _ALLOWED for mark in marks for one in mark.keywords)
-
-
-def test_the_callbacks_take_what_the_pages_pass() -> None:
-    from tracer.integrations.chosen_steps import ChosenSteps
-
-    calls = [
-        node
-        for block in BLOCKS
-        for node in ast.walk(ast.parse(block))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "DeterminismCallback"
-    ]
-    assert len(calls) == 2
-    for made in calls:
+    marks = calls_of("pytest.mark.determinism")
+    assert {one.arg for mark in marks for one in mark.keywords} <= set(_ALLOWED)
+    callbacks = calls_of("DeterminismCallback")
+    assert (len(callbacks), bool(marks)) == (2, True)
+    for made in callbacks:
         ChosenSteps(**{one.arg: ast.literal_eval(one.value) for one in made.keywords if one.arg})

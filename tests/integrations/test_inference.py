@@ -2,73 +2,64 @@
 
 from __future__ import annotations
 
+import io
 import json
+import runpy
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command import SCRIPTS, Finished, both, tracer_process
+from tests.support.command import SCRIPTS, Command, Finished, tracer_process
 from tracer import Trace
 from tracer.names import Training
 
 slow = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished, Finished]:
-    """A greedy generation that ran plainly, and recorded."""
-    folder = tmp_path_factory.mktemp("generated")
-    return folder, *both(folder, SCRIPTS / "generate.py", "greedy")
+def plainly(script: str, *args: str) -> str:
+    """What the script prints without the tracer."""
+    out = io.StringIO()
+    with redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", [script, *args])
+        runpy.run_path(str(SCRIPTS / script), run_name="__main__")
+    return out.getvalue()
 
 
-def test_a_generation_is_a_whole_inference(generated: tuple[Path, Finished, Finished]) -> None:
-    folder, plain, recorded = generated
-    assert (recorded.code, recorded.out) == (0, plain.out)
+def test_a_generation_is_a_whole_inference_and_nothing_is_said_of_a_training(tracer: Command) -> None:
+    pytest.importorskip("transformers")
+    recorded = tracer("run", "-o", "t.json", SCRIPTS / "generate.py", "greedy")
+    assert (recorded.code, recorded.out) == (0, plainly("generate.py", "greedy"))
     assert "groups, inference; next: tracer report" in recorded.err
-    trace = Trace.load(folder / "t.json")
+    trace = Trace.load("t.json")
     assert (trace.training, trace.partial) == (Training.INFERENCE, "")
     assert {call.phase.value for call in trace.calls} == {"forward", "other"}
-
-
-def test_a_generation_passes_the_gate_and_nothing_is_said_of_a_training(
-    generated: tuple[Path, Finished, Finished],
-) -> None:
-    folder, _, _ = generated
-    checked = tracer_process("check", "t.json", cwd=folder)
-    assert (checked.code, checked.err) == (0, "")
-    assert "passed, an inference" in checked.out
-    said = " ".join(tracer_process("report", "t.json", "--backend", "cuda", "--verbose", cwd=folder).out.split())
+    checked = tracer("check", "t.json")
+    assert (checked.code, checked.err, "passed, an inference" in checked.out) == (0, "", True)
+    said = " ".join(tracer("report", "t.json", "--backend", "cuda", "--verbose").out.split())
     assert "Inference without gradients." in said
     assert "No optimizer step" not in said
     assert "nothing is known of a training" not in said
 
 
-@pytest.mark.parametrize(
-    "how",
-    ["no_grad", pytest.param("inference_mode", marks=slow), pytest.param("eval", marks=slow)],
-)
-def test_an_evaluation_is_an_inference(how: str, tmp_path: Path) -> None:
-    plain, recorded = both(tmp_path, SCRIPTS / "evaluate.py", how)
-    assert (recorded.code, recorded.out) == (0, plain.out)
-    assert Trace.load(tmp_path / "t.json").training is Training.INFERENCE
+@pytest.mark.parametrize("how", ["no_grad", "inference_mode", "eval"])
+def test_an_evaluation_is_an_inference(how: str, tracer: Command) -> None:
+    recorded = tracer("run", "-o", "t.json", SCRIPTS / "evaluate.py", how)
+    assert (recorded.code, recorded.out) == (0, plainly("evaluate.py", how))
+    assert Trace.load("t.json").training is Training.INFERENCE
 
 
 @pytest.mark.parametrize(
     ("how", "code", "checked"),
-    [
-        ("training-fails", 1, 3),
-        pytest.param("training-never-steps", 0, 1, marks=slow),
-        pytest.param("eval-goes-back", 0, 1, marks=slow),
-    ],
+    [("training-fails", 1, 3), ("training-never-steps", 0, 1), ("eval-goes-back", 0, 1)],
 )
-def test_a_training_that_never_stepped_is_no_inference(how: str, code: int, checked: int, tmp_path: Path) -> None:
-    recorded = tracer_process("run", "-o", "t.json", SCRIPTS / "evaluate.py", how, cwd=tmp_path)
-    assert recorded.code == code
-    trace = Trace.load(tmp_path / "t.json")
+def test_a_training_that_never_stepped_is_no_inference(how: str, code: int, checked: int, tracer: Command) -> None:
+    assert tracer("run", "-o", "t.json", SCRIPTS / "evaluate.py", how).code == code
+    trace = Trace.load("t.json")
     assert trace.training is Training.NONE
     assert bool(trace.partial) is bool(code)
-    assert tracer_process("check", "t.json", cwd=tmp_path).code == checked
+    assert tracer("check", "t.json").code == checked
 
 
 def repeated(folder: Path, *line: str | Path) -> tuple[Finished, dict[str, Any]]:
@@ -109,10 +100,11 @@ def test_an_unseeded_sampling_is_named_with_the_outputs_that_differ(tmp_path: Pa
 
 
 @slow
-def test_diff_of_two_generations_speaks_of_their_outputs(tmp_path: Path) -> None:
+def test_diff_of_two_generations_speaks_of_their_outputs(tracer: Command) -> None:
+    pytest.importorskip("transformers")
     for name, how in (("a", "greedy"), ("b", "greedy"), ("c", "sample")):
-        tracer_process("run", "--values", "-o", f"{name}.json", SCRIPTS / "generate.py", how, cwd=tmp_path)
-    same = tracer_process("diff", "a.json", "b.json", "--fail-on", "parted", cwd=tmp_path)
+        tracer("run", "--values", "-o", f"{name}.json", SCRIPTS / "generate.py", how)
+    same = tracer("diff", "a.json", "b.json", "--fail-on", "parted")
     assert same.code == 0
     assert "and in their outputs (8 returned)" in " ".join(same.out.split())
-    assert tracer_process("diff", "a.json", "c.json", "--fail-on", "parted", cwd=tmp_path).code == 1
+    assert tracer("diff", "a.json", "c.json", "--fail-on", "parted").code == 1

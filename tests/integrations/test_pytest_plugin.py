@@ -10,8 +10,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.command import process
+from tests.support.slow import slow_unless
 
-TESTS = """
+STEP = """
 import pytest
 import torch
 
@@ -22,6 +23,8 @@ def step():
     (x * 2).index_add(0, torch.tensor([0, 0]), torch.tensor([0.1, 0.2])).sum().backward()
 
 
+"""
+TESTS = """
 @pytest.mark.determinism(backend="cpu")
 def test_passes():
     step()
@@ -59,43 +62,27 @@ class Run(NamedTuple):
     out: str
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "test_steps.py").write_text(TESTS, encoding="utf-8")
-    return tmp_path
-
-
 def pytest_in(folder: Path, *options: str) -> Run:
     done = process("-m", "pytest", *options, cwd=folder)
     return Run(done.code, done.out + done.err)
 
 
-def test_a_marked_test_fails_for_its_findings_and_others_do_not(project: Path) -> None:
-    done = pytest_in(project, "-q")
+@pytest.mark.parametrize("workers", slow_unless({""}, ["", "-n2"]))
+def test_a_marked_test_fails_for_its_findings_and_one_report_holds_what_was_recorded(
+    tmp_path: Path, workers: str
+) -> None:
+    (tmp_path / "test_steps.py").write_text(STEP + TESTS, encoding="utf-8")
+    options = ("-q", "--determinism-report", "out.json", "--determinism-backend", "cuda")
+    done = pytest_in(tmp_path, *options, *workers.split())
     assert done.code == 1
     assert "1 failed, 5 passed" in done.out
     assert "test_steps.py:9: cuda-index-add: aten.index_add.default forward is nondeterministic" in done.out
     assert "INTERNALERROR" not in done.out
-
-
-@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
-def test_one_report_holds_what_every_worker_recorded(project: Path, workers: tuple[str, ...]) -> None:
-    options = ("-q", "--determinism-report", "out.json", "--determinism-backend", "cuda", *workers)
-    done = pytest_in(project, *options)
     assert "determinism report on 5 recordings: out.json" in done.out
-    told = json.loads((project / "out.json").read_text(encoding="utf-8"))["judgement"]
-    names = {source["name"] for source in told["sources"]}
-    assert names == {f"test_steps.py::{name}" for name in NAMES}
+    told = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["judgement"]
+    recorded = set(re.findall(r"def (test_\w+)", TESTS)) - {"test_untouched"}
+    assert {source["name"] for source in told["sources"]} == {f"test_steps.py::{name}" for name in recorded}
     assert any(one["rule"] == "cuda-index-add" and one["count"] == 5 for one in told["findings"])
-
-
-NAMES = (
-    "test_passes",
-    "test_fails",
-    "test_passes_in_deterministic_mode",
-    "test_passes_a_gate_for_what_raises",
-    "test_by_hand",
-)
 
 
 def test_nothing_is_loaded_where_it_is_not_used(tmp_path: Path) -> None:
@@ -107,8 +94,8 @@ def test_nothing_is_loaded_where_it_is_not_used(tmp_path: Path) -> None:
     assert done.code == 0, done.out
 
 
-def test_a_report_of_an_unknown_kind_is_refused_before_any_test_runs(project: Path) -> None:
-    done = pytest_in(project, "--determinism-report", "out.docx")
+def test_a_report_of_an_unknown_kind_is_refused_before_any_test_runs(tmp_path: Path) -> None:
+    done = pytest_in(tmp_path, "--determinism-report", "out.docx")
     assert done.code == 4
     assert "cannot tell a report format" in done.out
 
@@ -218,26 +205,12 @@ def test_a_repeated_test_runs_from_the_same_state_and_fails_where_its_runs_part(
     assert "two runs or more can be compared" in several.said["test_once"]
 
 
-def test_a_comment_is_found_wherever_the_test_went(several: Several) -> None:
-    assert several.ends["test_comment"] == "PASSED"
-
-
-def test_a_report_on_nothing_says_what_to_do(several: Several) -> None:
-    assert several.ends["test_nothing"] == "FAILED"
+def test_a_comment_is_found_wherever_the_test_went_and_a_report_on_nothing_says_what_to_do(several: Several) -> None:
+    assert (several.ends["test_comment"], several.ends["test_nothing"]) == ("PASSED", "FAILED")
     assert "nothing was recorded; run the step in a block" in several.said["test_nothing"]
 
 
 UNMARKED = """
-import pytest
-import torch
-
-
-def step():
-    torch.manual_seed(0)
-    x = torch.zeros(4, requires_grad=True)
-    (x * 2).index_add(0, torch.tensor([0, 0]), torch.tensor([0.1, 0.2])).sum().backward()
-
-
 def test_one():
     step()
 
@@ -262,12 +235,10 @@ def test_marked():
 """
 
 
-@pytest.mark.parametrize("by", ["configuration", pytest.param("option", marks=pytest.mark.slow)])
-def test_every_test_is_recorded_without_a_mark_where_that_is_asked_for(tmp_path: Path, by: str) -> None:
-    (tmp_path / "test_steps.py").write_text(UNMARKED, encoding="utf-8")
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{'determinism = true' if by == 'configuration' else ''}\n")
-    asked = ("--determinism",) if by == "option" else ()
-    done = pytest_in(tmp_path, *asked, "--determinism-report", "all.json", "--determinism-backend", "cuda")
+def test_every_test_is_recorded_without_a_mark_where_the_configuration_asks_for_it(tmp_path: Path) -> None:
+    (tmp_path / "test_steps.py").write_text(STEP + UNMARKED, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndeterminism = true\n")
+    done = pytest_in(tmp_path, "--determinism-report", "all.json", "--determinism-backend", "cuda")
     assert done.code == 1, done.out
     assert "determinism report on 4 recordings: all.json" in done.out
     written = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
@@ -277,7 +248,7 @@ def test_every_test_is_recorded_without_a_mark_where_that_is_asked_for(tmp_path:
 
 
 def test_without_a_report_two_lines_say_what_was_found(tmp_path: Path) -> None:
-    (tmp_path / "test_steps.py").write_text(UNMARKED, encoding="utf-8")
+    (tmp_path / "test_steps.py").write_text(STEP + UNMARKED, encoding="utf-8")
     done = pytest_in(tmp_path, "--determinism", "--determinism-backend", "cuda", "-k", "test_one")
     assert done.code == 0, done.out
     assert "determinism of 1 recording: " in done.out

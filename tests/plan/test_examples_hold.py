@@ -10,7 +10,9 @@ import os
 import random
 import shlex
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -45,10 +47,10 @@ ROOT = Path(__file__).parents[2]
 RECORDS = """
 import sys
 from pathlib import Path
-from tests.support.command import process
 from tests.support.examples import RUN, first_op, recorded
 for example in RUN:
-    recorded(example).save(Path(sys.argv[1]) / f"{first_op(example)}.json")
+    if first_op(example) in sys.argv[2:]:
+        recorded(example).save(Path(sys.argv[1]) / f"{first_op(example)}.json")
 """
 STEP = """
 import torch
@@ -86,10 +88,12 @@ Traces = Callable[[Example], Trace]
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
-    """Records an example in a process in which nobody seeded a generator: one for all."""
+def traces(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Traces:
+    """Records the examples of this run in a process in which nobody seeded a generator: one for all."""
     folder = tmp_path_factory.mktemp("examples")
-    done = process("-W", "ignore", "-c", RECORDS, folder, cwd=ROOT)
+    calls = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    asked = {first_op(given["example"]) for given in calls if isinstance(given.get("example"), Example)}
+    done = process("-W", "ignore", "-c", RECORDS, folder, *sorted(asked), cwd=ROOT)
     assert done.code == 0, done.err
     return lambda example: Trace.load(folder / f"{first_op(example)}.json")
 
@@ -116,6 +120,13 @@ class Run:
             for name, value in tensors.items()
             if value.layout is torch.strided and value.is_floating_point() and bool(value.isnan().any())
         }
+
+
+@cache
+def with_nan(example: Example) -> set[str]:
+    """Names of the tensors that are NaN without any plan."""
+    with TemporaryDirectory() as folder:
+        return Run(program(example, Backend.CPU), Path(folder) / "before.trace.json").with_nan
 
 
 def twice(text: str, folder: Path) -> tuple[Divergence, set[str]]:
@@ -154,17 +165,16 @@ def test_an_examples_plan_makes_its_runs_agree_without_a_new_nan(
     example: Example, traces: Traces, tmp_path: Path
 ) -> None:
     report = judge(traces(example), backend="cpu")
-    before = Run(program(example, Backend.CPU), tmp_path / "before.trace.json").with_nan
-    text = with_plan(report, example)
+    before = with_nan(example)
     try:
-        divergence, with_nan = twice(text, tmp_path)
+        divergence, after = twice(with_plan(report, example), tmp_path)
     except RuntimeError as problem:
         if refused(problem, report):
             return
         raise
     open_ones = [change.title for change in report.plan if not change.sets]
     assert not divergence.differs or open_ones, divergence.first
-    assert with_nan <= before
+    assert after <= before
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -174,9 +184,8 @@ def test_an_examples_plan_for_another_backend_runs_to_its_end(
     example: Example, backend: str, traces: Traces, tmp_path: Path
 ) -> None:
     trace = traces(example)
-    report = judge(trace, backend=backend)
-    text = with_plan(report, example)
-    before = Run(program(example, Backend.CPU), tmp_path / "before.trace.json").with_nan
+    before = with_nan(example)
+    text = with_plan(judge(trace, backend=backend), example)
     try:
         assert Run(text, tmp_path / "after.trace.json").with_nan <= before
     except RuntimeError as problem:
@@ -194,10 +203,10 @@ def test_a_settings_code_makes_what_it_says_and_a_step_under_it_agrees_without_n
 ) -> None:
     if row.id == "environment-tunable-op" and not hasattr(torch._C, "_cuda_tunableop_enable"):
         pytest.skip("this build of torch has no TunableOp")
-    divergence, with_nan = twice(f"{row.code}{STEP}", tmp_path)
+    divergence, are_nan = twice(f"{row.code}{STEP}", tmp_path)
     assert not divergence.differs
     assert divergence.calls_compared > 20
-    assert not with_nan
+    assert not are_nan
     settings = read_settings([*row.sets, *(f"{name}()" for name in row.sets)])
     for name, value in row.sets.items():
         if name.startswith("seed.") or ((setting := declared(name)) is None and name not in settings):

@@ -30,18 +30,11 @@ def raising(**fields: object) -> Finding:
     return finding("cuda-put", op="aten.put_.default", deterministic_mode="raises", **fields)
 
 
-def test_nothing_found_needs_no_change() -> None:
-    assert make_plan(judgement()) == ()
-
-
 def test_one_line_of_settings_comes_first_and_closes_all_that_it_fixes() -> None:
-    plan = make_plan(
-        judgement(
-            finding("cuda-opaque", op="mylib.op.default", verdict="unknown", deterministic_mode="unknown", count=50),
-            finding(count=2),
-            finding(location="train.py:20", verdict="conditional", count=3),
-        )
-    )
+    opaque = finding("cuda-opaque", op="mylib.op.default", verdict="unknown", deterministic_mode="unknown", count=50)
+    conditional = finding(location="train.py:20", verdict="conditional", count=3)
+    plan = make_plan(judgement(opaque, finding(count=2), conditional))
+    assert make_plan(judgement()) == ()
     assert plan[0].code == "import torch\n\ntorch.use_deterministic_algorithms(True)"
     assert (plan[0].number, plan[0].closes, plan[0].calls) == (1, 2, 5)
     assert "before" in plan[0].where
@@ -49,32 +42,21 @@ def test_one_line_of_settings_comes_first_and_closes_all_that_it_fixes() -> None
 
 
 def test_lines_pasted_in_the_order_of_the_plan_run_and_import_each_module_once() -> None:
-    pasted = list(
-        importing_once(
-            [
-                "torch.use_deterministic_algorithms(True)",
-                "import torch\n\ntorch.backends.cudnn.benchmark = False",
-                "export OMP_DYNAMIC=FALSE",
-                "torch.manual_seed(0)\nrandom.seed(0)\nnumpy.random.seed(0)",
-                "from torch.utils.data import DataLoader\n\nos.getcwd()",
-            ]
-        )
-    )
-    assert pasted[0].startswith("import torch\n\n")
-    assert pasted[1] == "torch.backends.cudnn.benchmark = False"
-    assert pasted[2] == "export OMP_DYNAMIC=FALSE"
-    assert pasted[3].startswith("import random\nimport numpy\n\n")
-    assert pasted[4] == "import os\nfrom torch.utils.data import DataLoader\n\nos.getcwd()"
+    pasted = {
+        "torch.use_deterministic_algorithms(True)": "import torch\n\ntorch.use_deterministic_algorithms(True)",
+        "import torch\n\ntorch.backends.cudnn.benchmark = False": "torch.backends.cudnn.benchmark = False",
+        "export OMP_DYNAMIC=FALSE": "export OMP_DYNAMIC=FALSE",
+        "torch.rand(1)\nrandom.seed(0)": "import random\n\ntorch.rand(1)\nrandom.seed(0)",
+        "from torch import nn\n\nos.getcwd()": "import os\nfrom torch import nn\n\nos.getcwd()",
+    }
+    assert list(importing_once(pasted)) == list(pasted.values())
 
 
 def test_all_random_draws_are_closed_by_one_seed() -> None:
-    draws = [
-        finding("cuda-rng", op=f"aten.{op}.default", verdict="seeded", deterministic_mode="seeded")
-        for op in ("bernoulli", "rand", "randn")
-    ]
+    seeded = {"verdict": "seeded", "deterministic_mode": "seeded"}
+    draws = [finding("cuda-rng", op=f"aten.{op}.default", **seeded) for op in ("bernoulli", "rand", "randn")]
     (change,) = make_plan(judgement(*draws))
-    assert change.code == "import torch\n\ntorch.manual_seed(0)"
-    assert change.closes == 3
+    assert (change.code, change.closes) == ("import torch\n\ntorch.manual_seed(0)", 3)
 
 
 def test_what_raises_is_named_by_site_with_its_remedy() -> None:
@@ -91,35 +73,29 @@ def test_what_raises_is_named_by_site_with_its_remedy() -> None:
     assert plan[0].remedy == "Use index_put."
 
 
-def test_the_workspace_variable_is_asked_for_until_it_is_set() -> None:
-    gemm = finding("cuda-cublas", cause="workspace", verdict="conditional", deterministic_mode="raises")
-    (change,) = make_plan(judgement(gemm))
-    assert "CUBLAS_WORKSPACE_CONFIG" in change.code
-    (change,) = make_plan(judgement(gemm, target=target(conditions={"cublas_workspace": "set"})))
-    assert "CUBLAS_WORKSPACE_CONFIG" not in change.code
+USUAL = finding("cuda-cublas", cause="workspace", remedy="Set `CUBLAS_WORKSPACE_CONFIG=:4096:8`.")
+EITHER = finding("cuda-bmm", cause="workspace", remedy="Set it to `:4096:8` or `:16:8`.")
+NARROW = finding("cuda-rnn", cause="workspace", remedy="Set it to `:16:8` (or `:4096:2`).")
+CONVOLUTION = finding("cuda-autotune", cause="autotune", deterministic_mode="nondeterministic")
 
 
-def test_the_workspace_is_one_that_every_rule_takes() -> None:
-    usual = finding("cuda-cublas", cause="workspace", remedy="Set `CUBLAS_WORKSPACE_CONFIG=:4096:8`.")
-    either = finding("cuda-bmm", cause="workspace", remedy="Set it to `:4096:8` or `:16:8`.")
-    recurrent = finding("cuda-rnn", cause="workspace", remedy="Set it to `:16:8` (or `:4096:2`).")
-    (change,) = make_plan(judgement(usual, either))
-    assert '":4096:8"' in change.code
-    (change,) = make_plan(judgement(usual, either, recurrent))
-    assert '":16:8"' in change.code
-
-
-def test_a_mode_that_only_warns_is_to_be_made_strict() -> None:
-    (change,) = make_plan(judgement(finding(), target=target(conditions={"deterministic_mode": "warn"})))
-    assert change.title == "Turn deterministic mode on without warn_only"
-
-
-def test_the_autotuner_is_switched_off_only_where_it_is_on() -> None:
-    convolution = finding("cuda-autotune", cause="autotune", deterministic_mode="nondeterministic")
-    (change,) = make_plan(judgement(convolution, target=target(conditions={"cudnn_benchmark": True})))
-    assert change.code == "import torch\n\ntorch.backends.cudnn.benchmark = False"
-    (change,) = make_plan(judgement(convolution))
-    assert "does not fix" in change.title
+@pytest.mark.parametrize(
+    ("found", "conditions", "words"),
+    [
+        ([USUAL, EITHER], {}, 'CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"'),
+        ([USUAL, EITHER, NARROW], {}, 'CUBLAS_WORKSPACE_CONFIG"] = ":16:8"'),
+        ([USUAL], {"cublas_workspace": "set"}, "Turn deterministic mode on"),
+        ([finding()], {"deterministic_mode": "warn"}, "Turn deterministic mode on without warn_only"),
+        ([CONVOLUTION], {"cudnn_benchmark": True}, "import torch\n\ntorch.backends.cudnn.benchmark = False"),
+        ([CONVOLUTION], {}, "does not fix"),
+    ],
+)
+def test_one_change_suits_what_was_found_and_what_is_set(
+    found: list[Finding], conditions: dict[str, object], words: str
+) -> None:
+    (change,) = make_plan(judgement(*found, target=target(conditions=conditions)))
+    assert words in f"{change.title}\n{change.code}"
+    assert ("CUBLAS_WORKSPACE_CONFIG" in change.code) is ("CUBLAS_WORKSPACE_CONFIG" in words)
 
 
 def test_the_unknown_comes_last_and_says_how_to_find_out() -> None:

@@ -88,7 +88,7 @@ def test_the_bundled_step_keeps_what_its_plan_promises(backend: str) -> None:
     assert not [one for one in after.findings if one.sets], "nothing is left that a setting would settle"
 
 
-@pytest.mark.parametrize("torch", [*(pytest.param(one, marks=pytest.mark.slow) for one in ("1.11", "2.6")), "2.13"])
+@pytest.mark.parametrize("torch", slow_unless({"2.13"}, ["1.11", "2.6", "2.13"]))
 @pytest.mark.parametrize("step", STEPS, ids=lambda path: path.name.partition(".")[0])
 def test_a_models_step_keeps_what_its_plan_promises(step: Path, torch: str) -> None:
     recorded = Trace.load(step)
@@ -273,21 +273,24 @@ def plan_for(*calls: CallGroup, torch: str = "2.13", backend: str = "cuda", **ma
 CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
 
 
-def test_a_timed_convolution_needs_the_benchmark_off_and_the_mode_on() -> None:
-    convolution = call("aten.convolution.default", facts=CUDA)
-    assert plan_for(convolution, cudnn_benchmark=True) == {"deterministic_mode": "on", "cudnn_benchmark": False}
-    assert plan_for(convolution) == {"deterministic_mode": "on"}
+PRODUCT, CONVOLUTION, RECURRENT = ("aten.mm", {}), ("aten.convolution", {}), ("aten._cudnn_rnn", {"arg.dropout": False})
 
 
-def test_the_workspace_is_asked_for_only_by_a_torch_that_checks_it() -> None:
-    product = call("aten.mm.default", facts=CUDA)
-    assert plan_for(product, torch="2.6") == {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-    assert plan_for(product) == {}
-
-
-def test_one_workspace_suits_products_and_recurrent_layers() -> None:
-    calls = (call("aten.mm.default", facts=CUDA), call("aten._cudnn_rnn.default", facts={**CUDA, "arg.dropout": False}))
-    assert plan_for(*calls, torch="2.6") == {"CUBLAS_WORKSPACE_CONFIG": ":16:8"}
+@pytest.mark.parametrize(
+    ("ops", "target", "planned"),
+    [
+        ([CONVOLUTION], {"cudnn_benchmark": True}, {"deterministic_mode": "on", "cudnn_benchmark": False}),
+        ([CONVOLUTION], {}, {"deterministic_mode": "on"}),
+        ([PRODUCT], {"torch": "2.6"}, {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}),
+        ([PRODUCT], {}, {}),
+        ([PRODUCT, RECURRENT], {"torch": "2.6"}, {"CUBLAS_WORKSPACE_CONFIG": ":16:8"}),
+    ],
+)
+def test_settings_are_planned_where_a_call_needs_them(
+    ops: list[tuple[str, dict[str, Any]]], target: dict[str, Any], planned: dict[str, Any]
+) -> None:
+    calls = [call(f"{op}.default", facts={**CUDA, **facts}) for op, facts in ops]
+    assert plan_for(*calls, **target) == planned
 
 
 def test_a_generator_that_the_program_seeded_is_not_to_be_seeded_again() -> None:

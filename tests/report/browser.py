@@ -6,37 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-CONTRAST = """
-() => {
-  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  const rgba = (color) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = ([r, g, b]) => {
-    const part = (v) => ((v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
-  };
-  const ground = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const color = rgba(getComputedStyle(at).backgroundColor);
-      if (color[3] === 255) return color;
-    }
-    return rgba(getComputedStyle(document.body).backgroundColor);
-  };
-  const low = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
-    if (!own || !node.getClientRects().length || node.closest("script, noscript, .unseen, .disabled")) continue;
-    const [one, two] = [light(rgba(getComputedStyle(node).color)), light(ground(node))];
-    const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
-    if (ratio < 4.5) low.push([node.className, node.textContent.slice(0, 40), ratio.toFixed(2)]);
-  }
-  return low;
-}
-"""
+import pytest
+
+LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+def check_accessible(page: Any) -> None:
+    """No rule of level A or AA of WCAG is broken: contrast, names, roles, targets."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    found = axe.Axe().run(page, options={"runOnly": LEVELS, "resultTypes": ["violations"]}).response["violations"]
+    assert [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found] == []
 
 
 class Browser:

@@ -1,21 +1,16 @@
-"""Every control of the page, on a real model's report: a transformer's calls, lines and modules.
-
-Of four layers in every run: a layer more adds rows and draws of the same templates. Of 24 in ``make test-all``.
-"""
+"""Every control of the page, on a real model's report: a transformer's calls, lines and modules."""
 
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
 import torch
 
-from tests.report.browser import Browser, Opened
-from tests.support.slow import slow_unless
+from tests.report.browser import Browser, Opened, check_accessible
 from tracer import DeterminismTracer, judge
 from tracer.trace import Trace
 
@@ -41,10 +36,8 @@ DRIVEN = {
     *("by-phase", "by-cause", "by-about", "by-module", "sort-by", "clear", "chip", "heading", "opener", "length"),
     *("dt-paging-button", "finding", "to-finding", "unfold"),
 }
-LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-
-
-FEW, MANY = 3, 24  # layers
+#: A layer more adds rows and draws of the same templates.
+LAYERS = 3
 
 #: Leaves one row of each look in every table, by the classes of what is in it. The others are of the same template.
 ONE_OF_EACH_LOOK = """
@@ -63,13 +56,13 @@ ROWS_LEFT = "tracerTables('#rows').DataTable().page.info().recordsDisplay"
 CLASSES = "[...new Set([...document.querySelectorAll('[class]')].flatMap((node) => [...node.classList]))]"
 
 
-def step_of(layers: int) -> Trace:
+def step() -> Trace:
     """Two training steps of a transformer with random weights."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     with torch.random.fork_rng():
         torch.manual_seed(0)
         config = transformers.GPT2Config(
-            n_layer=layers, n_embd=32, n_head=2, vocab_size=64, n_positions=16, bos_token_id=0, eos_token_id=0
+            n_layer=LAYERS, n_embd=32, n_head=2, vocab_size=64, n_positions=16, bos_token_id=0, eos_token_id=0
         )
         model = transformers.GPT2LMHeadModel(config)
         optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
@@ -82,50 +75,20 @@ def step_of(layers: int) -> Trace:
     return recorder.trace
 
 
-class ModelPage(NamedTuple):
-    """The page of a model's report, and what is to be found on it."""
-
-    path: Path
-    layers: int
-    findings: int
-
-
-class Pages:
-    """The page of a model of so many layers, made when it is first asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self.of = cache(self._of)
-        self._folder = folder
-
-    def _of(self, layers: int) -> ModelPage:
-        """Its report for CUDA under torch 2.4."""
-        recorded = step_of(layers)
-        sources = {place: f"source of {place}" for group in recorded.calls if (place := group.called_from)}
-        trace = msgspec.structs.replace(recorded, source_lines=sources)
-        report = judge(trace, backend="cuda", torch="2.4")
-        path = report.write(self._folder / f"{layers}.html")
-        assert report.tally.total > 500 * layers
-        assert len(report.findings) > 10 * layers
-        assert path.stat().st_size < 1_500_000
-        return ModelPage(path, layers, len(report.findings))
-
-
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
-    return Pages(tmp_path_factory.mktemp("real"))
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of its report for CUDA under torch 2.4."""
+    recorded = step()
+    sources = {place: f"source of {place}" for group in recorded.calls if (place := group.called_from)}
+    report = judge(msgspec.structs.replace(recorded, source_lines=sources), backend="cuda", torch="2.4")
+    path = report.write(tmp_path_factory.mktemp("real") / "gpt2.html")
+    assert report.tally.total > 500 * LAYERS
+    assert len(report.findings) > 10 * LAYERS
+    assert path.stat().st_size < 1_500_000
+    return path
 
 
-def looks(dark: bool, width: int) -> pytest.MarkDecorator:
-    """So the smaller model is looked at in every run, and the larger by day and by night, wide and narrow by name."""
-    kept = (dark, width, FEW)
-    every = [(night, wide, MANY) for night in (False, True) for wide in (1280, 400)]
-    return pytest.mark.parametrize(("dark", "width", "layers"), slow_unless([kept], [kept, *every]))
-
-
-def check_accessible(page: Any) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-    found = axe.Axe().run(page, options={"runOnly": LEVELS, "resultTypes": ["violations"]}).response["violations"]
-    assert [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found] == []
+looks = pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 400)])
 
 
 def shown(page: Any) -> int:
@@ -136,31 +99,27 @@ def shown(page: Any) -> int:
     return int(found.group(1))
 
 
-@looks(dark=False, width=1280)
+@looks
 def test_no_rule_of_level_a_or_aa_is_broken_whatever_is_open(
-    chromium: Browser, pages: Pages, dark: bool, width: int, layers: int
+    chromium: Browser, path: Path, dark: bool, width: int
 ) -> None:
-    opened = Opened(chromium, pages.of(layers).path, dark=dark, width=width)
+    opened = Opened(chromium, path, dark=dark, width=width)
     page = opened.page
-    if layers == MANY:
-        check_accessible(page)
     page.locator(".opener").nth(1).click()
     page.locator("button.only").first.click()
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    if layers == FEW:
-        before = set(page.evaluate(CLASSES))
-        page.evaluate(ONE_OF_EACH_LOOK)
-        assert set(page.evaluate(CLASSES)) == before
+    before = set(page.evaluate(CLASSES))
+    page.evaluate(ONE_OF_EACH_LOOK)
+    assert set(page.evaluate(CLASSES)) == before
     check_accessible(page)
     opened.done()
 
 
-@looks(dark=True, width=400)
-def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: bool, width: int, layers: int) -> None:
-    path, _, total = pages.of(layers)
+@looks
+def test_every_control_does_what_it_says(chromium: Browser, path: Path, dark: bool, width: int) -> None:
     opened = Opened(chromium, path, dark=dark, width=width, permissions=["clipboard-read", "clipboard-write"])
     page = opened.page
-    assert shown(page) == total
+    total = shown(page)
     narrow = page.viewport_size["width"] < 860
     page.select_option("#by-verdict", "seeded")
     page.wait_for_selector("button.unfold")
@@ -252,7 +211,7 @@ def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: 
     page.select_option("#by-verdict", "seeded")
     unfold = page.locator("button.unfold").first
     more = int(re.sub(r"\D", "", unfold.inner_text()))
-    assert more == layers - 1
+    assert more == LAYERS - 1
     met = shown(page)
     assert "one row" in page.inner_text("#folded")
     rows = int(page.evaluate("document.querySelectorAll('#rows tbody tr[id]').length"))
@@ -284,30 +243,3 @@ def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: 
     opened.cleared(total)
     page.evaluate("address => { location.hash = ''; location.hash = address; }", address)
     page.wait_for_selector(f"{address}.open")
-
-
-@pytest.mark.slow
-def test_paper_shows_the_figures_the_lines_and_every_finding(chromium: Browser, pages: Pages) -> None:
-    opened = Opened(chromium, pages.of(MANY).path, dark=True)
-    page = opened.page
-    total = shown(page)
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    assert page.locator("#rows tbody tr[id]").count() == total
-    for part in ("#calls table", ".lines .source", "#environment pre"):
-        assert page.locator(part).first.is_visible(), part
-    for part in ("#chips", ".filters", "button.only", ".copy", "nav"):
-        assert not page.locator(part).first.is_visible(), part
-    check_accessible(page)
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    page.emulate_media(media="screen")
-    assert page.locator("#rows tbody tr[id]").count() == 25
-    opened.done()
-
-
-@pytest.mark.parametrize("layers", slow_unless([FEW], [FEW, MANY]))
-def test_without_scripts_the_figures_and_the_lines_still_stand(chromium: Browser, pages: Pages, layers: int) -> None:
-    opened = Opened(chromium, pages.of(layers).path, scripts=False)
-    assert opened.page.locator("#calls table").count() == 1
-    assert opened.page.locator("button.only:visible, .chip:visible").count() == 0
-    opened.left()
