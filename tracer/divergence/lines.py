@@ -1337,8 +1337,8 @@ def _writer(run: LineIndex, process: str) -> _Place | None:
             can = frame.entered.thread and LineMark.IDLE not in text.calls
             written[frame.key, row.line].append(((frame, row.line), own if can else set()))
     often = (rows for rows in written.values() if 2 * sum(bool(own) for _, own in rows) > len(rows))
-    lines = (rows for rows in often if any(len(holders[digest]) > 1 for _, own in rows for digest in own))
-    return max(lines, key=len, default=[(None, set())])[0][0]
+    shared = (rows for rows in often if any(len(holders[digest]) > 1 for _, own in rows for digest in own))
+    return max(shared, key=len, default=[(None, set())])[0][0]
 
 
 def _states(run: LineIndex, processes: Collection[str]) -> set[tuple[str, str, str]]:
@@ -1388,8 +1388,8 @@ def _keys(run: LineIndex, paired: object) -> Iterator[tuple[LineFrame, tuple[obj
             if entered.count <= SAMPLED_FROM:
                 continue
         else:
-            thread = parent is None and entered.thread  # of its caller's
-            key = (frame.process, id(other), thread, entered.parent_line, entered.parent_n, frame.key)
+            thread = parent is None and entered.thread
+            key = frame.process, id(other), thread, entered.parent_line, entered.parent_n, frame.key
         ordinals[key] += 1
         yield frame, (*key, ordinals[key])
 

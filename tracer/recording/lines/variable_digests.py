@@ -195,9 +195,8 @@ class VariableDigests:
         if depth > _DEPTH or look.left < 0:
             return look.unseen()
         if issubclass(kind, CODE):  # by its name; what else it holds is not seen
-            defaults = self._several([*_defaults(value).values()], depth, look)
             look.is_whole = False
-            return f"{_name_of(value, kind)}{defaults}"
+            return f"{_name_of(value, kind)}{self._several([*_defaults(value).values()], depth, look)}"
         if issubclass(kind, (set, frozenset)):
             # As a set: the line that iterates it is the one whose values differ.
             members, left = _members(kind, value), look.left
