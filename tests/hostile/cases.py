@@ -116,6 +116,9 @@ def machine(**fields: Any) -> bytes:
 # --- mutations ---
 
 
+TOKENS = (b"{}", b"null", b"-1", b"1e999", b"\xff\xfe", b"\xef\xbb\xbf", b'"', b"\\")
+
+
 def bytes_changed(chance: random.Random, data: bytes) -> bytes:
     """Some bytes flipped, cut, doubled, moved, zeroed or put in between."""
     found = bytearray(data)
@@ -138,37 +141,14 @@ def bytes_changed(chance: random.Random, data: bytes) -> bytes:
             case 6:
                 found[at:at] = chance.choice(list(PAYLOADS.values())).encode()
             case _:
-                found[at:to] = chance.choice(
-                    (b"{}", b"null", b"-1", b"1e999", b"\xff\xfe", b"\xef\xbb\xbf", b'"', b"\\")
-                )
+                found[at:to] = chance.choice(TOKENS)
     return bytes(found)
 
 
-ODD: tuple[Any, ...] = (
-    *(
-        None,
-        True,
-        False,
-        0,
-        1,
-        -1,
-        2,
-        2**31,
-        2**53,
-        2**63 - 1,
-        2**63,
-        2**64,
-        -(2**63),
-        0.5,
-        1e308,
-        -0.0,
-        "",
-        "0",
-        [],
-        {},
-    ),
-    *([[]], [None], {"": ""}, {"a": {"a": {"a": None}}}, [1] * 50, "forward", "deterministic", "cuda", "2.13.0", "a:1"),
-)
+WIDE = (0.5, 1e308, -0.0, -1, *(2**n for n in (0, 1, 31, 53, 63, 64)), 2**63 - 1, -(2**63))
+DEEP: tuple[Any, ...] = ([], {}, [[]], [None], {"": ""}, {"a": {"a": {"a": None}}}, [1] * 50)
+WORDS = ("", "0", "forward", "deterministic", "cuda", "2.13.0", "a:1")
+ODD: tuple[Any, ...] = (None, True, False, 0, *WIDE, *DEEP, *WORDS)
 
 
 def nodes(value: Any, at: Place = ()) -> Iterator[Place]:
@@ -243,21 +223,9 @@ def every_text_changed(chance: random.Random, data: bytes) -> bytes:
 
 #: Fields of closed vocabularies, and those without which nothing is judged.
 CLOSED = {
-    *(
-        "phase",
-        "kind",
-        "origin",
-        "workers_origin",
-        "source",
-        "use",
-        "language",
-        "direction",
-        "inside",
-        "choice",
-        "torch",
-    ),
-    *("deterministic_mode", "op", "device", "dtype", "before", "after", "why", "default_dtype"),
-    *("float32_matmul_precision", "torch"),
+    *("phase", "kind", "origin", "workers_origin", "source", "use", "language", "direction", "inside", "choice"),
+    *("torch", "deterministic_mode", "op", "device", "dtype", "before", "after", "why", "default_dtype"),
+    "float32_matmul_precision",
 }
 
 
