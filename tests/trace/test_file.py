@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from tests.support.build import call, trace
 from tests.trace.strategies import traces
@@ -164,13 +162,8 @@ def test_a_trace_that_cannot_be_written_is_written_elsewhere(place: str, tmp_pat
         MADE.save(path)
     rescued = rescued_by(problem)
     assert Trace.load(rescued) == MADE
+    assert rescued.parent == tmp_path
     rescued.unlink()
-
-
-def test_it_goes_beside_first(tmp_path: Path, elsewhere: Path) -> None:
-    with pytest.raises(TraceError) as problem:
-        MADE.save(folder_there(tmp_path))
-    assert rescued_by(problem).parent == tmp_path
 
 
 def test_it_goes_to_the_folder_for_temporary_files_where_no_other_takes_it(
@@ -223,7 +216,6 @@ def test_a_call_that_drew_is_in_the_ledger_with_its_place_and_one_that_did_not_i
         ("cpu", GeneratorKind.TORCH),
         ("cuda:0", GeneratorKind.TORCH),
         ("passed (cpu)", GeneratorKind.PASSED),
-        ("passed (cuda:1)", GeneratorKind.PASSED),
         ("passed", GeneratorKind.PASSED),
         ("python", GeneratorKind.PYTHON),
         ("numpy", GeneratorKind.NUMPY),
@@ -236,27 +228,20 @@ def test_the_kind_of_a_generator_is_read_from_the_words_that_traces_bear(spelt: 
     assert kind_drawn_from({"device": spelt}) is None
 
 
-def test_a_passed_generator_is_spelt_as_older_traces_have_it() -> None:
-    assert GeneratorKind.PASSED.on(torch.device("cpu")) == "passed (cpu)"
-
-
-def test_a_call_without_an_origin_is_one_on_which_nothing_hangs() -> None:
-    (draw,) = trace(dropout(facts={"rng.generator": "cpu"})).draws
-    assert draw.origin is SeedOrigin.UNUSED
-
-
 def test_ledgers_that_agree_do_not_differ_whatever_seeded_them() -> None:
     other = dropout(facts={"rng.generator": "cpu", "rng.origin": "machine"})
     assert compare_draws(trace(dropout()), trace(other)) == ()
 
 
 def test_the_generator_that_ran_ahead_is_named_with_the_place_from_which_on() -> None:
-    first: Trace = trace(dropout(count=2), dropout(module="net.head", location="train.py:20"))
-    second: Trace = trace(dropout(count=5), dropout(module="net.head", location="train.py:20"))
-    (found,) = compare_draws(first, second)
+    passed = dropout(facts={"rng.generator": "passed (cpu)"})
+    later = dropout(module="net.head", location="train.py:20")
+    (found,) = compare_draws(trace(dropout(count=2), later, passed), trace(dropout(count=5), later, passed))
     assert (found.generator, found.ahead, found.first) == ("cpu", 3, None)
     assert found.second is not None
     assert (found.second.module, found.second.location) == ("net.fc", "train.py:10")
+    assert found.second.origin is SeedOrigin.PROGRAM
+    assert trace(passed).draws[0].origin is SeedOrigin.UNUSED
 
 
 def test_draws_elsewhere_differ_although_as_many() -> None:
@@ -265,9 +250,3 @@ def test_draws_elsewhere_differ_although_as_many() -> None:
     assert found.first is not None
     assert found.second is not None
     assert (found.first.location, found.second.location) == ("train.py:10", "train.py:30")
-
-
-def test_each_generator_is_compared_by_itself() -> None:
-    passed = dropout(facts={"rng.generator": "passed (cpu)", "rng.origin": "program"})
-    found = compare_draws(trace(dropout(), passed), trace(dropout(), replace(passed, count=4)))
-    assert [(one.generator, one.ahead) for one in found] == [("passed (cpu)", 3)]

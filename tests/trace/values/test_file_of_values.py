@@ -90,17 +90,6 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert [values.step_of(call) for call in (0, 19, 20, 39)] == [1, 1, 2, 2]
 
 
-def test_calls_before_the_first_step_are_of_step_0(tmp_path: Path) -> None:
-    writer = ValuesWriter(tmp_path / "run.values", Header())
-    group = writer.group(MM)
-    writer.call(group, 1, 2)
-    writer.step(1)
-    writer.call(group, 1, 2)
-    writer.close()
-    values = read_values(writer.path)
-    assert [values.step_of(0), values.step_of(1)] == [0, 1]
-
-
 @pytest.mark.parametrize("first", EVERY_THIRD)
 def test_a_file_that_is_cut_off_anywhere_gives_its_whole_blocks(tmp_path: Path, first: int) -> None:
     whole = written(tmp_path / "run.values")
@@ -178,17 +167,6 @@ def test_a_run_that_is_killed_at_any_moment_leaves_a_file_that_can_be_read(tmp_p
         assert seen
 
 
-def test_what_leaves_without_a_word_leaves_what_it_had(tmp_path: Path) -> None:
-    path = tmp_path / "run.values"
-    program = (
-        f"import os; from tests.trace.values.test_file_of_values import *; write(Path({str(path)!r})); os._exit(9)"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
-    assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 9
-    values = read_values(path)
-    assert (len(values), bool(values.partial)) == (40, True)
-
-
 NO_FULL_DISK = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 
 
@@ -246,11 +224,12 @@ def test_a_step_that_ends_on_another_thread_writes_nothing_there(tmp_path: Path)
     assert not read_values(tmp_path / "a.values").partial
 
 
-def test_digests_that_come_later_are_waited_for(tmp_path: Path) -> None:
+def test_digests_that_come_later_are_waited_for_and_calls_before_the_first_step_are_of_step_0(tmp_path: Path) -> None:
     writer = ValuesWriter(tmp_path / "run.values", Header())
     group = writer.group(MM)
     batch = writer.entry(ValueKind.BATCH, "loader", 0, 3)
     first = writer.call(group, 0, 0, (batch,), pending=True)
+    writer.step(1)
     writer.call(group, 5, 6, (first,))
     writer.flush()
     assert len(read_values(writer.path)) == 0
@@ -259,6 +238,7 @@ def test_digests_that_come_later_are_waited_for(tmp_path: Path) -> None:
     writer.flush()
     values = read_values(writer.path)
     assert values.inputs.tolist() == [1, 5]
+    assert [values.step_of(0), values.step_of(1)] == [0, 1]
     assert (values.entries.digest.tolist(), values.entries.position.tolist()) == ([9], [3])
 
 
@@ -278,16 +258,11 @@ def test_digests_that_never_come_are_marked(tmp_path: Path, monkeypatch: pytest.
     assert not values.mark_bits[1:].any()
 
 
-def test_a_call_takes_at_most_64_bytes(tmp_path: Path) -> None:
-    writer = write(tmp_path / "run.values", calls=2000)
-    writer.close()
-    assert writer.raw_bytes / 2000 <= 64
-
-
-def test_steps_that_repeat_take_less_room(tmp_path: Path) -> None:
+def test_a_call_takes_at_most_64_bytes_and_steps_that_repeat_fewer(tmp_path: Path) -> None:
     writer = write(tmp_path / "run.values", calls=2000, flush_each=1000)
     writer.close()
-    assert (tmp_path / "run.values").stat().st_size < 2000 * 24
+    assert writer.raw_bytes / 2000 <= 64
+    assert writer.path.stat().st_size < 2000 * 24
 
 
 @pytest.mark.parametrize("origins", [(5,), (-9,)])
@@ -298,28 +273,25 @@ def test_an_origin_that_never_was_is_damage(tmp_path: Path, origins: tuple[int, 
     assert "nowhere" in read_values(writer.path).partial
 
 
-def test_a_later_format_is_refused_in_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "run.values"
-    path.write_bytes(
-        columns.MAGIC + columns.framed(columns.HEADER, msgspec.msgpack.encode({"schema": 99, "what": "is this"}))
-    )
-    with pytest.raises(TraceError, match="schema 99"):
-        read_values(path)
+LATER = columns.MAGIC + columns.framed(columns.HEADER, msgspec.msgpack.encode({"schema": 99, "what": "is this"}))
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", columns.MAGIC, columns.MAGIC + b"\0" * 50, b"\0" * 200])
-def test_what_is_no_file_of_values_is_refused(tmp_path: Path, data: bytes) -> None:
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        *((data, "") for data in (b"", b"{}", columns.MAGIC, columns.MAGIC + b"\0" * 50, b"\0" * 200)),
+        (LATER, "schema 99"),
+        (None, "there is no file"),
+    ],
+)
+def test_what_is_no_file_of_values_is_refused_in_one_line(tmp_path: Path, data: bytes | None, says: str) -> None:
     path = tmp_path / "run.values"
-    path.write_bytes(data)
-    with pytest.raises(TraceError) as refusal:
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(TraceError, match=says) as refusal:
         read_values(path)
     assert "\n" not in str(refusal.value)
     assert "run.values" in str(refusal.value)
-
-
-def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="there is no file"):
-        read_values(tmp_path / "none.values")
 
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
