@@ -77,29 +77,6 @@ def test_a_setting_is_a_finding_with_the_ops_that_make_it_matter() -> None:
     assert finding.sets == {"deterministic_mode": "on"} or finding.sets == {"cudnn_benchmark": False}
 
 
-@pytest.mark.parametrize(
-    ("needs_it", "backend", "is_said"),
-    [
-        (PRODUCT, "recorded", False),
-        (call("aten.convolution.default", facts=CPU), "recorded", False),
-        (call("aten.convolution.default", facts=CPU), "cuda", True),
-        (call("aten.convolution.default", facts={**CUDA, "device": "meta"}), "cuda", False),
-    ],
-)
-def test_a_setting_is_a_finding_where_a_call_with_data_depends_on_it(
-    needs_it: Any, backend: str, is_said: bool
-) -> None:
-    recorded = trace(needs_it, environment=process(cudnn_benchmark=True))
-    assert is_found(recorded, "environment-cudnn-benchmark", backend=backend) is is_said
-
-
-def test_deterministic_mode_is_asked_for_only_where_it_makes_something_deterministic() -> None:
-    assert is_found(trace(CONVOLUTION, environment=process()), "environment-deterministic-mode")
-    assert not is_found(trace(ADDITION, environment=process()), "environment-deterministic-mode")
-    on = process(deterministic_mode=DeterministicMode.ON)
-    assert not is_found(trace(CONVOLUTION, environment=on), "environment-deterministic-mode")
-
-
 def test_the_line_that_made_a_setting_is_where_the_finding_is() -> None:
     made = event("setting", "torch.backends.cudnn.benchmark", before="False", value="True", location="train.py:4")
     recorded = trace(CONVOLUTION, environment=process(cudnn_benchmark=True), events=(made,))
@@ -180,46 +157,6 @@ def test_one_made_after_cuda_started_may_be_too_late() -> None:
     assert "may have read it" in finding.subject
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        (VARIABLE,),
-        (VARIABLE, used("cuda", 6)),
-        (used("cuda", 3), VARIABLE, used("cublas", 8)),
-        (used("cublas", 3), event(before=":4096:8", value=":4096:8", first=5)),
-        (used("cublas", 3), event(name="MY_OWN", value="1", first=5)),
-    ],
-    ids=["nothing used", "before CUDA", "cuBLAS came later", "no change", "not one that is read once"],
-)
-def test_one_made_in_time_is_not(events: tuple[Any, ...]) -> None:
-    assert not is_found(with_products(*events), LATE)
-
-
-NCCLS = event(name="NCCL_ALGO", value="Ring", first=5)
-
-
-@pytest.mark.parametrize(
-    ("recorded", "target", "is_at_risk"),
-    [
-        (trace(ADDITION, events=(used("cublas", 3), VARIABLE)), "recorded", False),
-        (with_products(used("cublas", 3), VARIABLE), "2.13", False),
-        (with_products(used("cublas", 3), VARIABLE), "2.6", True),
-        (trace(ADDITION, events=(used("nccl", 3), NCCLS)), "recorded", False),
-    ],
-    ids=["no product", "torch asks it no more", "torch asks it", "no collective"],
-)
-def test_a_late_variable_that_no_call_depends_on_is_a_note(recorded: Trace, target: str, is_at_risk: bool) -> None:
-    report = judge(recorded, torch=target)
-    assert is_found(recorded, LATE, torch=target) is is_at_risk
-    noted = [note for note in report.judgement.notes if note.rule == LATE]
-    assert len(noted) == (not is_at_risk)
-    assert all("another library" in note.why for note in noted)
-
-
-def test_the_interpreter_has_read_its_own_variable_before_the_first_line() -> None:
-    assert is_found(trace(ADDITION, events=(event(name="PYTHONHASHSEED", value="0"),)), LATE)
-
-
 def test_a_late_variable_is_mended_by_moving_its_line() -> None:
     recorded = with_products(used("cublas", 3), VARIABLE)
     (change,) = judge(recorded).plan
@@ -248,11 +185,6 @@ def test_a_mode_that_no_varying_call_depends_on_may_change(settings: dict[str, A
     assert not judge(trace(*calls, events=(toggled(parts_phases=True),))).findings
 
 
-@pytest.mark.parametrize("fields", [{"while_recording": False}, {"after_calls": False}, {"value": "off"}])
-def test_a_mode_made_before_any_call_is_no_change(fields: dict[str, Any]) -> None:
-    assert not is_found(trace(VARYING, events=(toggled(**fields),)), "environment-mode-changed")
-
-
 # ---------------------------------------------------------------------------------------------- generators
 
 
@@ -267,11 +199,6 @@ def test_a_generator_left_to_the_machine_is_one_finding_for_all_its_draws() -> N
     assert finding.subject == "generator cpu, never seeded"
     assert finding.ops == {"aten.bernoulli_.float": 3}
     assert finding.location == "train.py:10"
-
-
-@pytest.mark.parametrize("origin", ["program", "restored", "fixed", "unseen"])
-def test_one_that_is_not_known_to_be_is_none(origin: str) -> None:
-    assert not is_found(trace(drawing(origin)), "environment-torch-generator")
 
 
 def test_a_passed_generator_is_seeded_by_hand() -> None:
@@ -289,14 +216,6 @@ def test_python_and_numpy_that_drew_unseeded_are_found() -> None:
     assert report.planned_settings == {"seed.python": True, "seed.numpy": True}
     (change,) = report.plan
     assert change.code == "import random\nimport numpy\n\nrandom.seed(0)\nnumpy.random.seed(0)"
-
-
-@pytest.mark.parametrize(
-    ("origin", "drew"), [(SeedOrigin.PROGRAM, True), (SeedOrigin.RESTORED, True), (SeedOrigin.MACHINE, False)]
-)
-def test_a_host_generator_that_the_program_seeded_or_that_did_not_draw_is_none(origin: SeedOrigin, drew: bool) -> None:
-    recorded = trace(ADDITION, generators=(generator("python", origin, drew=drew),))
-    assert about_the_process(judge(recorded)) == {}
 
 
 @pytest.mark.parametrize("made", [{"count": 64}, {"function": "Pairs.__getitem__"}])
@@ -342,13 +261,6 @@ def test_memory_read_before_it_was_written_names_both_lines() -> None:
     assert (finding.op, finding.location, finding.count) == ("aten.add.Tensor", "train.py:8", 2)
     assert "train.py:7" in finding.subject
     assert finding.deterministic_mode is Verdict.DETERMINISTIC
-
-
-def test_memory_that_deterministic_mode_would_fill_is_none_under_it() -> None:
-    recorded = trace(ADDITION, unwritten_reads=(read(),))
-    assert not is_found(recorded, "environment-unwritten-memory", settings="deterministic")
-    filled = {"deterministic_mode": "on", "fill_uninitialized_memory": True}
-    assert not is_found(recorded, "environment-unwritten-memory", settings=filled)
 
 
 def test_memory_that_was_read_before_the_mode_was_on_is_found_whatever_mode_the_process_ended_in() -> None:
@@ -420,6 +332,61 @@ def test_each_note_on_a_loader_says_what_of_it_matters() -> None:
     assert sorted(one.rpartition(": ")[2] for one in subjects if "DataLoader" in one) == sorted(said)
     plain = judge(trace(ADDITION, loaders=(loader(),))).judgement.notes
     assert not any("DataLoader" in note.subject for note in plain)
+
+
+# ------------------------------------------------------------------------------- what is found, and its twins
+
+BENCHMARKED = {"environment": process(cudnn_benchmark=True)}
+BENCHMARK, MODE, TORCHS = (
+    f"environment-{name}" for name in ("cudnn-benchmark", "deterministic-mode", "torch-generator")
+)
+MEMORY, CHANGED, PYTHONS = (f"environment-{name}" for name in ("unwritten-memory", "mode-changed", "python-generator"))
+ON_CPU = call("aten.convolution.default", facts=CPU)
+UNCOMPUTED = call("aten.convolution.default", facts={**CUDA, "device": "meta"})
+MODE_ON = process(deterministic_mode=DeterministicMode.ON)
+READS = {"unwritten_reads": (read(),)}
+FILLED = {"deterministic_mode": "on", "fill_uninitialized_memory": True}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "rule", "target", "expected"),
+    [
+        # A setting matters where a call with data depends on it.
+        (trace(PRODUCT, **BENCHMARKED), BENCHMARK, {}, False),
+        (trace(ON_CPU, **BENCHMARKED), BENCHMARK, {}, False),
+        (trace(ON_CPU, **BENCHMARKED), BENCHMARK, {"backend": "cuda"}, True),
+        (trace(UNCOMPUTED, **BENCHMARKED), BENCHMARK, {"backend": "cuda"}, False),
+        # Deterministic mode is asked for where it makes something deterministic.
+        (trace(CONVOLUTION, environment=process()), MODE, {}, True),
+        (trace(ADDITION, environment=process()), MODE, {}, False),
+        (trace(CONVOLUTION, environment=MODE_ON), MODE, {}, False),
+        # A variable that was made in time, or that nothing reads once.
+        (with_products(VARIABLE), LATE, {}, False),
+        (with_products(VARIABLE, used("cuda", 6)), LATE, {}, False),
+        (with_products(used("cuda", 3), VARIABLE, used("cublas", 8)), LATE, {}, False),
+        (with_products(used("cublas", 3), event(before=":4096:8", value=":4096:8", first=5)), LATE, {}, False),
+        (with_products(used("cublas", 3), event(name="MY_OWN", value="1", first=5)), LATE, {}, False),
+        # A mode that was made before any call.
+        (trace(VARYING, events=(toggled(),)), CHANGED, {}, True),
+        (trace(VARYING, events=(toggled(while_recording=False),)), CHANGED, {}, False),
+        (trace(VARYING, events=(toggled(after_calls=False),)), CHANGED, {}, False),
+        (trace(VARYING, events=(toggled(value="off"),)), CHANGED, {}, False),
+        # Generators that somebody seeded, or that drew nothing.
+        *((trace(drawing(one)), TORCHS, {}, False) for one in ("program", "restored", "fixed", "unseen")),
+        (trace(ADDITION, generators=(generator("python", drew=True),)), PYTHONS, {}, True),
+        (trace(ADDITION, generators=(generator("python", drew=False),)), PYTHONS, {}, False),
+        (trace(ADDITION, generators=(generator("python", "program", drew=True),)), PYTHONS, {}, False),
+        (trace(ADDITION, generators=(generator("python", "restored", drew=True),)), PYTHONS, {}, False),
+        # Memory that deterministic mode would fill.
+        (trace(ADDITION, **READS), MEMORY, {}, True),
+        (trace(ADDITION, **READS), MEMORY, {"settings": "deterministic"}, False),
+        (trace(ADDITION, **READS), MEMORY, {"settings": FILLED}, False),
+    ],
+)
+def test_a_row_is_found_where_it_matters_and_not_at_its_twin(
+    recorded: Trace, rule: str, target: dict[str, Any], expected: bool
+) -> None:
+    assert is_found(recorded, rule, **target) is expected
 
 
 # ------------------------------------------------------------------------------------------ targets, banners

@@ -30,46 +30,36 @@ def draw(origin: str | None = "machine", generator: str = "cpu", op: str = "aten
     return call(op, facts=facts if origin is None else {**facts, "rng.origin": origin})
 
 
-def test_a_draw_that_was_left_to_the_machine_is_nondeterministic_both_ways(bench: TargetTables) -> None:
-    ruling = bench.rule_on(draw())
-    assert (ruling.verdict, ruling.deterministic_mode) == (
-        Verdict.NONDETERMINISTIC,
-        Verdict.NONDETERMINISTIC,
-    )
-    assert ruling.cause is Cause.RNG
-    assert "torch.manual_seed(0)" in ruling.remedy
-
-
-def test_a_draw_from_a_passed_generator_says_which_to_seed(bench: TargetTables) -> None:
-    ruling = bench.rule_on(draw(generator="passed (cpu)"))
-    assert ruling.verdict is Verdict.NONDETERMINISTIC
-    assert "manual_seed(0)" in ruling.remedy
-    assert "torch.manual_seed" not in ruling.remedy
-
-
-@pytest.mark.parametrize("origin", ["program", "restored", "fixed", "unseen", None])
-def test_any_other_draw_stays_seeded(bench: TargetTables, origin: str | None) -> None:
-    ruling = bench.rule_on(draw(origin))
-    assert (ruling.verdict, ruling.deterministic_mode) == (Verdict.SEEDED, Verdict.SEEDED)
-
-
 @pytest.mark.parametrize(
-    ("origin", "asks"), [("program", False), ("restored", False), ("fixed", False), ("unseen", True)]
+    ("made", "verdict", "asks", "remedy"),
+    [
+        ({}, Verdict.NONDETERMINISTIC, True, "torch.manual_seed(0)"),
+        ({"generator": "passed (cpu)"}, Verdict.NONDETERMINISTIC, True, "`manual_seed(0)`"),
+        # Nobody is asked to seed what repeats already.
+        ({"origin": "program"}, Verdict.SEEDED, False, "save and restore generator states"),
+        ({"origin": "restored"}, Verdict.SEEDED, False, "save and restore generator states"),
+        ({"origin": "fixed"}, Verdict.SEEDED, False, "save and restore generator states"),
+        ({"origin": "unseen"}, Verdict.SEEDED, True, "save and restore generator states"),
+        ({"origin": None}, Verdict.SEEDED, True, "save and restore generator states"),
+        ({"op": "aten.add.Tensor"}, Verdict.DETERMINISTIC, False, ""),
+    ],
 )
-def test_nobody_is_asked_to_seed_what_repeats_already(bench: TargetTables, origin: str, asks: bool) -> None:
-    remedy = bench.rule_on(draw(origin)).remedy
-    assert remedy.startswith("Seed ") is asks
-    assert "save and restore generator states" in remedy
+def test_a_draw_is_as_seeded_as_its_generator(
+    bench: TargetTables, made: dict[str, Any], verdict: Verdict, asks: bool, remedy: str
+) -> None:
+    ruling = bench.rule_on(draw(**made))
+    assert (ruling.verdict, ruling.deterministic_mode) == (verdict, verdict)
+    assert remedy in ruling.remedy
+    assert ("manual_seed" in ruling.remedy or ruling.remedy.startswith("Seed ")) is asks
+    assert ruling.cause is Cause.RNG or ruling.is_safe
+    if "generator" in made:
+        assert "torch.manual_seed" not in ruling.remedy
 
 
 def test_calls_that_are_looked_up_alike_have_one_ruling(bench: TargetTables) -> None:
     assert bench.rule_on(draw()) is bench.rule_on(draw())
     assert bench.rule_on(draw()) is not bench.rule_on(draw(generator="passed (cpu)"))
     assert bench.rule_on(draw("program")) == bench.rule_on(draw("fixed"))
-
-
-def test_a_call_that_is_deterministic_by_its_rule_stays_so(bench: TargetTables) -> None:
-    assert bench.rule_on(draw(op="aten.add.Tensor")).is_safe
 
 
 def like(group: CallGroup) -> list[CallGroup]:

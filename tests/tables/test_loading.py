@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import process
 from tests.tables.samples import HEAD, parse_table, rule_text, table
 from tracer.errors import TableError
-from tracer.names import Backend, EvidenceKind, Prerequisite, Verdict
+from tracer.names import Backend, EvidenceKind, Prerequisite
 from tracer.tables import loading
 from tracer.tables.lint import faults_of
 from tracer.tables.loading import (
@@ -20,7 +20,6 @@ from tracer.tables.loading import (
     load_tables,
     named_variables,
     required_facts,
-    table_file,
     with_inherited,
 )
 from tracer.tables.rules import RECORDED_FACTS, Case, Rule
@@ -35,26 +34,20 @@ RACE = 'when = { "arg.accumulate" = true, ndim = [1, 2] }, verdict = "raises"'
         ("arg.accumulated", "arg.accumulate", "'arg.accumulated' - at `$.rule[0].case[0]` of 'cuda-sample'"),
         ("verdict", "verdict_", "unknown field"),
         ('"maybe"', '"raises"', "verdict` of 'cuda-sample'; choose from deterministic, seeded, "),
-        ("= 1, ndim", "= true, ndim", "arg.accumulate has no value 1"),
         ("[true, 2]", "[1, 2]", "ndim has no value True"),
-        ("[1, 9]", "[1, 2]", "ndim has no value 9"),
         ("ndim = []", "ndim = [1, 2]", "ndim has no values"),
         ("{ x", '"arg.accumulate" = true, ndim = [1, 2] }', "sample.toml:"),
         ('"aten"', '"aten.sample"', "'aten' is not of the form namespace.name[.overload]"),
-        ('"aten.a.b.c"', '"aten.sample"', "not of the form namespace.name[.overload]"),
         ('"aten::sample"', '"aten.sample"', "not of the form namespace.name[.overload]"),
         ('"cpu-sample"', '"cuda-sample"', "not kebab-case with the prefix `cuda-`"),
-        ('"cuda_sample"', '"cuda-sample"', "not kebab-case with the prefix `cuda-`"),
         ('"cuda-Sample"', '"cuda-sample"', "not kebab-case with the prefix `cuda-`"),
         ('"bad-luck"', '"write-race"', "Invalid enum value 'bad-luck'"),
-        ('kind = "rumour"', 'kind = "source"', "Invalid enum value 'rumour'"),
         ("schema = 2", "schema = 1", "schema 2 is not 1"),
         ('"recorded"', '"cuda"', "a table is for a backend"),
         ('"tpu"', '"cuda"', "Invalid enum value 'tpu' - at `$.backend`; choose from cpu, cuda, "),
         ('"2.6 or so"', '">=1.11,<=2.15"', "not a version range"),
         ('">=1.11.3"', '">=1.11,<=2.15"', "with a minor release"),
         ('""', '">=1.11,<=2.15"', "'nothing' is not a version range"),
-        ("wy = ", "why = ", "unknown field `wy`"),
         ("schema = 1\nsecret = 2", "schema = 1", "unknown field `secret`"),
     ],
 )
@@ -70,7 +63,7 @@ def test_a_misspelt_table_is_refused_in_one_line(instead: str, of: str, says: st
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("torch", ["<=2.6", "==2.6", "~=2.6", "!=2.6", "<2.6.1", "soon"])
+@pytest.mark.parametrize("torch", ["<=2.6", "~=2.6", "<2.6.1", "soon"])
 def test_a_case_may_not_split_a_minor_release(torch: str) -> None:
     with pytest.raises(TableError):
         table(rule_text(f'{{ torch = "{torch}", verdict = "raises" }}'))
@@ -145,22 +138,6 @@ def test_loading_imports_neither_torch_nor_pandas() -> None:
     assert found.out.strip() == "[]", found.err
 
 
-@pytest.mark.parametrize("backend", existing_tables(), ids=str)
-def test_a_table_loads_in_a_blink(backend: Backend) -> None:
-    text = table_file(backend).read_text(encoding="utf-8")
-    taken = []
-    for _ in range(5):
-        start = time.process_time()  # other processes must not count
-        parse_table(text, "table")
-        taken.append(time.process_time() - start)
-    assert min(taken) < 0.045
-
-
-def test_a_sample_table_is_what_it_says() -> None:
-    (rule,) = table().rule
-    assert (rule.id, rule.ops, rule.case[0].verdict) == ("cuda-sample", ("aten.sample",), Verdict.CONDITIONAL)
-
-
 ROCM = 'schema = 1\nbackend = "rocm"\nreviewed = ">=2.6,<=2.15"\ninherits = "cuda"\n'
 
 OWN = rule_text(id="rocm-own", ops='["aten.mm", "aten.scatter", "aten.sort.stable"]')
@@ -174,24 +151,12 @@ PARENT = table(
 MERGED = with_inherited(table(OWN, head=ROCM), PARENT)
 
 
-def found(op: str) -> str:
-    rule = MERGED.find(op)
-    return rule.id if rule else ""
-
-
-def test_own_rules_come_before_inherited_ones() -> None:
-    assert found("aten.mm.default") == "rocm-own"
-    assert found("aten.bmm.default") == "rocm-cuda-products"
-    assert found("aten.addmm.default") == ""
-
-
-def test_a_rule_for_a_packet_keeps_out_what_the_parent_says_of_its_overloads() -> None:
-    assert found("aten.scatter.src") == "rocm-own"
-
-
-def test_a_rule_for_an_overload_leaves_the_others_to_the_parent() -> None:
-    assert found("aten.sort.stable") == "rocm-own"
-    assert found("aten.sort.default") == "rocm-cuda-sort"
+def test_own_rules_come_before_inherited_ones_and_a_packets_rule_keeps_its_overloads() -> None:
+    ops = ("mm.default", "bmm.default", "addmm.default", "scatter.src", "sort.stable", "sort.default")
+    found = [MERGED.find(f"aten.{op}") for op in ops]
+    own, products, sort = "rocm-own", "rocm-cuda-products", "rocm-cuda-sort"
+    assert [rule.id if rule else "" for rule in found] == [own, products, "", own, own, sort]
+    assert list(faults_of(MERGED)) == []
 
 
 def test_cases_for_versions_that_the_table_does_not_speak_of_stay_behind() -> None:
@@ -210,10 +175,6 @@ def test_what_is_taken_over_says_so_and_weighs_least() -> None:
     assert all(row.ref.startswith("inherited from the cuda table") for row in rule.evidence)
 
 
-def test_the_whole_is_as_sound_as_its_parts() -> None:
-    assert list(faults_of(MERGED)) == []
-
-
 @pytest.mark.parametrize(
     ("text", "read"),
     [
@@ -221,51 +182,34 @@ def test_the_whole_is_as_sound_as_its_parts() -> None:
         ("2.13", "2.13.0"),
         ("2.9.0a0+git1234", "2.9.0"),
         ("2.15.0.dev20260801+cu130", "2.15.0"),
-        ("1.13.1", "1.13.1"),
         ("2.6.0rc3", "2.6.0"),
+        *((none, "") for none in ("", "two", "2", "2.x")),
     ],
 )
-def test_a_version_is_read_as_its_release(text: str, read: str) -> None:
-    assert release(text) == read
-
-
-@pytest.mark.parametrize("text", ["", "two", "2", "2.x", "latest", "2.13.0 "[:0]])
-def test_what_is_no_version_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="version"):
-        release(text)
+def test_a_version_is_read_as_its_release_and_what_is_none_is_refused(text: str, read: str) -> None:
+    with nullcontext() if read else pytest.raises(ValueError, match="version"):
+        assert release(text) == read
 
 
 @pytest.mark.parametrize(
-    ("version", "place"),
+    ("reviewed", "version", "place"),
     [
-        ("1.10.2", "older"),
-        ("1.11.0", "reviewed"),
-        ("1.13.1", "reviewed"),
-        ("2.15.0", "reviewed"),
-        ("2.15.1", "reviewed"),
-        ("2.16.0", "newer"),
-        ("3.0.0", "newer"),
+        (">=1.11,<=2.15", "1.10.2", "older"),
+        (">=1.11,<=2.15", "1.11.0", "reviewed"),
+        (">=1.11,<=2.15", "2.15.1", "reviewed"),
+        (">=1.11,<=2.15", "2.16.0", "newer"),
+        (">=2.0,<=2.1", "2.1.2", "reviewed"),
+        ("<2.0", "2.0.0", "newer"),
     ],
 )
-def test_a_version_lies_where_its_minor_release_lies(version: str, place: str) -> None:
-    assert placed(">=1.11,<=2.15", version) == place
-
-
-def test_a_version_between_two_reviewed_ranges_is_in_neither() -> None:
-    assert placed(">=2.0,<=2.1", "2.1.2") == "reviewed"
-    assert placed("<2.0", "2.0.0") == "newer"
-
-
-def test_releases_are_listed_oldest_first() -> None:
-    listed = reviewed_releases(">=1.13,<=2.2")
-    assert listed == ("1.13", "2.0", "2.1", "2.2")
+def test_a_version_lies_where_its_minor_release_lies(reviewed: str, version: str, place: str) -> None:
+    assert placed(reviewed, version) == place
 
 
 def test_an_empty_range_holds_everything_and_patch_releases_stay_with_their_minor() -> None:
-    assert speaks_of("", "2.6.0")
-    assert speaks_of("<2.6", "2.5.1")
-    assert not speaks_of("<2.6", "2.6.1")
-    assert speaks_of(">=2.6", "2.6.1")
+    spoken_of = [(torch, version) for torch in ("", "<2.6", ">=2.6") for version in ("2.5.1", "2.6.1")]
+    assert [speaks_of(*each) for each in spoken_of] == [True, True, True, False, False, True]
+    assert reviewed_releases(">=1.13,<=2.2") == ("1.13", "2.0", "2.1", "2.2")
 
 
 @pytest.mark.parametrize(

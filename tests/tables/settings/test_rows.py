@@ -283,8 +283,12 @@ def test_a_late_variable_is_worse_where_the_step_differs_without_it(
     process = environment(torch=version, cudnn_enabled=True, variables={variable: value})
     facts = {"device": "cuda", "dtype": "float32"}
     recorded = trace(call(op, facts=facts), environment=process, events=(used, made))
-    late = [one for one in judge(recorded, backend="cuda").findings if one.about is About.LATE]
+    report = judge(recorded, backend="cuda")
+    late = [one for one in report.findings if one.about is About.LATE]
     assert [(one.location, one.verdict) for one in late] == ([("train.py:5", verdict)] if verdict else [])
+    noted = [note.why for note in report.judgement.notes if note.rule == "environment-set-too-late"]
+    is_no_matter = verdict is None and variable != "OMP_NUM_THREADS"  # which nothing reads once
+    assert ["another library" in why for why in noted] == [True] * is_no_matter
 
 
 HEAD = """
