@@ -68,17 +68,17 @@ def _holds_a_step(function: Any) -> bool:
 _BEGIN_PASSES = ("_tensor.py", "eager_transforms.py")
 
 
+#: Builds of Python without a global lock do not count all references to a class.
+_COUNTS_REFERENCES = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
 class _HasOptimizer:
     """Answers whether the program has an optimizer of torch's. Looking through all objects is for the first pass."""
 
     def __init__(self) -> None:
         self._one: Callable[[], Any] = lambda: None
-        self._none_of: set[type[Optimizer]] = set()
-        """Classes whose instances were looked for in vain since something began to count steps."""
-
-    def look_again(self) -> None:
-        """A recording begins, or its window of steps."""
-        self._none_of = set()
+        self._none_of: set[tuple[int, int]] = set()
+        """Classes whose instances were looked for in vain, and their references then: each instance is one more."""
 
     def steps(self, optimizer: Optimizer) -> None:
         """``optimizer`` steps: it may have been made since there was none."""
@@ -91,12 +91,12 @@ class _HasOptimizer:
             for each in classes:
                 classes += type.__subclasses__(each)
             # torch wraps the method as it makes the first instance
-            made = {each for each in classes if hasattr(vars(each).get("step"), "hooked")}
+            made = {(id(each), sys.getrefcount(each)) for each in classes if hasattr(vars(each).get("step"), "hooked")}
             if not made <= self._none_of:
                 young_first = (each for generation in range(3) for each in gc.get_objects(generation))
                 found = (each for each in young_first if issubclass(type(each), Optimizer))
                 self._one = next(map(weakref.ref, found), lambda: None)
-                if self._one() is None:
+                if self._one() is None and _COUNTS_REFERENCES:
                     self._none_of = made
         return self._one() is not None or gc.get_freeze_count() > 0
 
@@ -160,7 +160,6 @@ class OptimizerWatch:
             register_optimizer_step_pre_hook(unless_compiled(self._before)),
             register_optimizer_step_post_hook(unless_compiled(self._after)),
         ]
-        HAS_OPTIMIZER.look_again()
         PASSES.add(self._pass_ended)
 
     def stop(self) -> None:
