@@ -166,6 +166,24 @@ GENERATORS = {
         "c.c.c.c.r = random.Random()\nx = c.c.c.c.r.random()\n",
         ("x", "own-generator-draw"),
     ),
+    "one in an object of a list": (
+        "@dataclasses.dataclass\nclass P:\n    r: random.Random = dataclasses.field(default_factory=random.Random)\n"
+        "ps = [P(random.Random(0))]\nmade = {'p': P}\nps.append(made['p']())\nx = ps[1].r.random()\n",
+        ("ps", "own-generator"),
+    ),
+    "one that a dictionary makes": (
+        "import collections\nd = collections.defaultdict(random.Random)\nx = d['a'].random()\n",
+        ("d", "own-generator"),
+    ),
+    "one for none": (
+        "class C: pass\nc = C()\nc.r = None\nmake = [numpy.random.default_rng]\nc.r = make[0]()\nx = c.r.random()\n",
+        ("c.r", "own-generator"),
+    ),
+    "one beside what differs": (
+        "class C:\n    def __init__(self, k):\n        self.r, self.k = random.Random(0), k\n"
+        "cs = []\ncs.append(C(os.read(os.open('/dev/urandom', os.O_RDONLY), 9)))\n",
+        ("k", ""),
+    ),
     "one that was there": (
         "g = random.Random(0)\ng.seed(os.read(os.open('/dev/urandom', os.O_RDONLY), 4))\nx = g.random()\n",
         ("g", "seed-from-machine"),
@@ -1050,6 +1068,27 @@ def test_what_a_set_gives_first_hangs_on_its_order(tmp_path: Path, held: str, ro
     assert (None if found is None else found.id) == row
 
 
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        ("for each in set(objects): pass", "set-of-objects"),
+        ("for name, each in frozenset(zip('abc', objects)): pass", "set-of-objects"),
+        ("order = list(set(objects))", "set-of-objects"),
+        ("each, *rest = set(objects)", "set-of-objects"),
+        ("for name in set(map(str, objects)): pass", "set-order"),
+        ("order = [*set('abc')]", "set-order"),
+    ],
+)
+def test_the_order_of_a_set_that_is_made_at_once_hangs_on_what_is_taken_out_of_it(
+    tmp_path: Path, line: str, row: str
+) -> None:
+    records = traced(tmp_path, f"class C: pass\nobjects = [C() for k in range(3)]\n{line}\n")
+    text = next(record.text for record in records if isinstance(record, Text) and record.line == 3)
+    found = source_of(text.calls)
+    assert found is not None
+    assert found.id == row
+
+
 @pytest.mark.parametrize(("workers", "row"), [(0, None), (2, "loader-workers")])
 def test_a_loader_without_workers_waits_for_nobody(tmp_path: Path, workers: int, row: str | None) -> None:
     source = f"import torch.utils.data as data\nloader = data.DataLoader([1], num_workers={workers})\nx = len(loader)\n"
@@ -1366,6 +1405,13 @@ SHARING = {
         10,
         "shared-by-threads",
     ),
+    "a queue, by tasks that they take": (
+        "import queue\ntodo, ready = [*range(6)], queue.Queue()\ndef work(k):\n    for n in range(3):\n"
+        "        turn(k)\n        x = todo.pop()\n        turn(k)\n        ready.put(x)\n",
+        "for n in range(6):\n    taken = ready.get()\n    CALLS.append(10 * taken)\n",
+        19,
+        "queue",
+    ),
     "a dictionary's order": (
         "seen = {}\ndef work(k):\n    turn(k)\n    seen[f'{k}'] = k\n",
         "for name in seen:\n    CALLS.append(name)\n",
@@ -1377,6 +1423,14 @@ SHARING = {
         "        if k:\n            seen.append(noise)\n",
         "CALLS.append(seen)\n",
         8,
+        "shared-by-threads",
+    ),
+    "a generator of the program's own": (
+        "class C:\n    def __init__(self):\n        self.own = random.Random(3)\nheld = C()\ndef work(k):\n"
+        "    for n in range(3):\n        turn(k)\n        noise = held.own.random()\n"
+        "        if k:\n            seen.append(noise)\n",
+        "CALLS.append(seen)\n",
+        11,
         "shared-by-threads",
     ),
     "what is drawn by itself": (
@@ -1438,7 +1492,7 @@ def test_the_order_in_which_threads_change_what_they_share_is_named_where_they_d
         sys.modules.pop("turns", None)
     found = [source for source in compared_lines(*runs, [0]).sources if source.reaches]
     assert (found[0].location.rpartition("/")[2], found[0].source) == (f"program.py:{line}", row), found
-    assert found[0].is_threads
+    assert found[0].is_threads == (row != "queue")
 
 
 @pytest.mark.parametrize(("call", "row"), [("random.random", "shared-by-threads"), ("time.sleep", "")])

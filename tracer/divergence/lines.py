@@ -26,7 +26,9 @@ from tracer.trace.lines import (
     ARGUMENTS,
     GENERATOR,
     GLOBAL,
+    HOLDS,
     NO_DIGEST,
+    OWN,
     RESULT,
     RETURNED,
     SAMPLED_FROM,
@@ -55,8 +57,6 @@ _LONGEST_PATH = 12
 _DRAWING = {"python": "random.", "numpy": "numpy.random."}
 #: Digests of so many letters are met for other values too: small numbers, booleans.
 _SHORT = 5
-#: What the digests of generators that are not global begin with.
-OWN = "g"
 #: The row of the clock in the table of sources.
 CLOCK = "clock"
 #: The rows of what makes a generator, and of what draws from one that was made.
@@ -438,7 +438,7 @@ class _Comparison:
         self.answers: dict[LineRoot, None] = {}
         """Those of what tasks of theirs return."""
         self.handed: set[LineRoot] = set()
-        """Those of which threads take the same in both runs, whichever does."""
+        """Those of which threads take, and make, the same in both runs, whichever does."""
         self.orders: set[LineRoot] = set()
         """Those that change what threads share: its order hangs on who is faster."""
         self.open: set[str] = set()
@@ -622,6 +622,7 @@ class _Comparison:
             else:
                 differ = found = frame.given
             frame.differing.update(dict.fromkeys(changed, differ) if differ else {})
+            self._makes(frame, row.line, text, changed, differ)
             self._generators(frame, row.changed, {}, text, (frame, line), found)
             self._ends(frame, row, line, text, before | found, found, unseen, is_over=is_over)
             return
@@ -629,13 +630,16 @@ class _Comparison:
         if LineMark.IMPORTS in text.calls:
             own = (root for root in self.imports if root.location == f"{frame.code.file}:{line}")
             self.imported |= {name: root for root in own for name in text.stores}
-        new = [name for name in row.changed if row.changed[name].startswith(OWN) and name not in frame.state]
         begins = tuple(f"{path}." for path in (RETURNED, *text.stores))
-        made = {name: f"{name.removeprefix(GLOBAL)}.".startswith(begins) for name in new}
+        made = {
+            name: name in frame.state or f"{name.removeprefix(GLOBAL)}.".startswith(begins)
+            for name, digest in row.changed.items()
+            if _beside_generators(digest) not in ("", _beside_generators(frame.state.get(name, "")))
+        }
         frame.state.update(changed)
         pair.state.update(changed_there := values_of(other.changed))
         frame.last = line
-        ours, theirs = frame.state, pair.state
+        sides = ours, theirs = frame.state, pair.state
         names = {*changed, *changed_there}
         unequal = [name for name in names if ours.get(name) != theirs.get(name)]
         unequal = sorted(name for name in unequal if NO_DIGEST not in (ours.get(name), theirs.get(name)))
@@ -673,13 +677,22 @@ class _Comparison:
                 at = self._storing(frame, row, rest) if row.is_sampled else self._line_in(frame, line, text)
                 named = [name for name in rest if is_named(name, text)] or rest  # others hold the same object
                 root = self._root(LineKind.LINE, frame, at, frame, *named, unseen=unseen)
-                if are_stored := [made[name] for name in rest if name in made]:
+                alike = (name for name in rest if len({_beside_generators(side.get(name, "")) for side in sides}) == 1)
+                if are_stored := [made[name] for name in alike if name in made]:
                     self.generators |= dict.fromkeys(root, _MAKES if any(are_stored) else _DRAWS)
                 if not before and any(True for path in text.reads for _ in self._differing(frame, path)):
-                    self.generators |= dict.fromkeys(root, _POLL)
-                self.handed |= root if all(self._is_alike(frame, row.line, name) for name in rest) else _NOTHING
+                    asks = _source_of(text) is not None or any(name in text.stores or name == RETURNED for name in rest)
+                    self.generators |= dict.fromkeys(root if asks else (), _POLL)
+                    self.orders |= _NOTHING if asks else root
+                if frame.entered.thread and any(
+                    self._draws_alike(frame, name) for name in rest if name not in text.stores
+                ):
+                    self.orders |= root
+                is_handed = all(self._is_alike(frame, row.line, name) for name in rest)
+                self.handed |= root - self.orders if is_handed else _NOTHING
                 found |= root
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
+            self._makes(frame, row.line, text, rest, found)
             self._differ(frame, rest, found)
             self.named |= dict.fromkeys((name.rpartition(".")[2] for name in rest), found)
             if not frame.inside <= found:  # what a callee changed, it may have changed by what differs there alone
@@ -709,6 +722,20 @@ class _Comparison:
         read = before | drawn | found
         returns = row.returns and RETURNED in unequal
         self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
+
+    def _draws_alike(self, frame: LineFrame, name: str) -> bool:
+        """Return whether a function draws in both runs from a generator that came into the same state in both."""
+        rows = [
+            [row for each in run.frames if each.key == frame.key for row in each.rows] for run in (self.one, self.two)
+        ]
+        ours, theirs = ({row.changed.get(name, "") for row in side} for side in rows)
+        return any(digest.startswith(OWN) for digest in ours & theirs)
+
+    def _makes(self, frame: LineFrame, line: int, text: LineText, names: Iterable[str], found: Origins) -> None:
+        """Note that a thread makes something else of what differs by ``found`` than all threads did together."""
+        own = (name for name in names if name in text.stores or name == RETURNED)
+        if frame.entered.thread and not all(self._is_alike(frame, line, name) for name in own):
+            self.handed -= found
 
     def _is_alike(self, frame: LineFrame, line: int, name: str) -> bool:
         """Return whether threads were given the same there in both runs, whichever of them was."""
@@ -1160,13 +1187,13 @@ class _Comparison:
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""
-        earlier = self.follows.get(root, _NOTHING) - visited
+        earlier = self.follows.get(root, _NOTHING) - visited - self.handed
         if self._maker_of(root) != root:
             earlier -= self.makers
         is_explained = self._is_explained(root)
         if not self.follows.get(root) and not is_explained:
             before = (each for each, place in self.roots.items() if place < self.roots[root])
-            known = [each for each in before if each in self.hidden and self._is_explained(each)]
+            known = [each for each in before if each in self.hidden - self.handed and self._is_explained(each)]
             earlier = frozenset(known) - visited
             is_explained = len(known) != 1
         visited |= {root, *earlier}
@@ -1212,7 +1239,7 @@ class _Comparison:
         row = self._row_of_table(root)
         if row is None:  # what forks processes takes what they give
             return frozenset(each for each, parents in self.elsewhere.items() if root.location in parents)
-        return frozenset((self.answers if row.is_order else self.elsewhere) if row.waits else ())
+        return frozenset((self.answers if row.is_order else {*self.elsewhere} - self.handed) if row.waits else ())
 
     def _row_of_table(self, root: LineRoot) -> Source | None:
         calls = self._calls_of(root)
@@ -1426,6 +1453,11 @@ def _source_of(text: LineText) -> Source | None:
 
 def _is_of_queue(text: LineText, *methods: str) -> bool:
     return any("queue" in call.lower() and call.rpartition(".")[2] in methods for call in text.calls)
+
+
+def _beside_generators(digest: str) -> str:
+    """What a value holds but for generators that are not global; empty where it holds none of these."""
+    return OWN if digest.startswith(OWN) else digest.partition(HOLDS)[2]
 
 
 def _is_mark(call: str) -> bool:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.cut_lines import Change, RunLines, cut, last, object_of
-from tracer.divergence.lines import OWN, LineKind, ReadOtherwise, read_otherwise
+from tracer.divergence.lines import LineKind, ReadOtherwise, read_otherwise
 from tracer.divergence.model import Divergence, NotRestored, Recording, Resumed, Root
 from tracer.divergence.repeated import Run
 from tracer.divergence.resuming import (
@@ -27,7 +27,7 @@ from tracer.divergence.resuming import (
 )
 from tracer.divergence.roots import parted
 from tracer.names import Phase
-from tracer.trace.lines import ARGUMENTS, GENERATOR, GLOBAL, NO_DIGEST, LineMark, LineText, is_named, is_plain
+from tracer.trace.lines import ARGUMENTS, GENERATOR, GLOBAL, NO_DIGEST, OWN, LineMark, LineText, is_named, is_plain
 from tracer.trace.values import Group, ValueKind, Values
 from tracer.trace.values.columns import NO_DIGEST as NO_VALUE
 

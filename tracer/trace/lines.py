@@ -25,6 +25,9 @@ NO_DIGEST = "?"
 RETURNED, GENERATOR = "%return", "%generator "
 #: Behind the first line of a function: what a call of it is given, as a place where lines are held.
 ARGUMENTS = "()"
+#: What the digests of generators that are not global begin with; and, in that of what holds some, stands before the
+#: digest of all but these.
+OWN, HOLDS = "g", "~"
 #: How what a function returns is named.
 RESULT = "its result"
 #: Leads the digest of a value that a module or class of the program's holds, and no object by itself.

@@ -209,6 +209,17 @@ SOURCES = {
         "for m in random.SystemRandom().sample(held, 8): y.append(m.out_features)\n",
         4,
     ),
+    "a parameter that a loop takes": (
+        "import random, torch\nheld = [torch.nn.Parameter(torch.ones(2) * k) for k in range(9)]\ny = []\n"
+        "for p in random.SystemRandom().sample(held, 9): y.append([each is p for each in held])\n",
+        4,
+    ),
+    "the order of parameters in a list": (
+        "import random, torch\nheld = [torch.nn.Parameter(torch.ones(2) * k) for k in range(9)]\norder = [*held]\n"
+        "random.SystemRandom().shuffle(order)\ny = [[each is p for each in held] for p in order]\n"
+        "y += [p.tolist() for p in held]\n",
+        4,
+    ),
     "the order of objects in a list": (
         "import random\nclass C:\n    def __init__(self, k): self.k = k\nheld = [C(k) for k in range(30)]\n"
         "order = [*held]\nrandom.SystemRandom().shuffle(order)\n"
@@ -245,6 +256,18 @@ SOURCES = {
         "import threading, torch\nclass C: pass\nc = C(); c.g = torch.Generator(); c.d = C(); c.d.c = c; c.d.k = 0\n"
         "def f():\n    c.g.seed()\n    c.d.k += 1\n    return torch.rand(3, generator=c.g).tolist()\ny = f()\n",
         5,
+    ),
+    "a generator of a module": (
+        "import torch\nclass M(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.g, self.p = torch.Generator(), torch.nn.Parameter(torch.zeros(2))\n        self.g.seed()\n"
+        "m = M()\ny = torch.rand(3, generator=m.g).tolist()\n",
+        6,
+    ),
+    "what a module counts by": (
+        "import os, torch\nclass M(torch.nn.Module):\n    def set(self):\n"
+        "        self.k, self.z.data[0] = [*os.urandom(3)], 5\n"
+        "m = M()\nm.z = torch.zeros(2)\nm.set()\ny = m.k\n",
+        4,
     ),
     "a module": ("import torch\ntorch.seed()\nx = torch.nn.Linear(3, 2)\ny = x.weight.tolist()\n", 3),
 }

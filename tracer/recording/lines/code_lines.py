@@ -10,6 +10,7 @@ import random
 import sys
 from collections.abc import Iterable, Iterator, Set
 from functools import cache
+from itertools import islice
 from operator import or_
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -44,7 +45,8 @@ _MARKS: dict[type, str] = {
 _CALLING = ("CALL", "BEFORE_", "SETUP_", "GET_A", "UNPACK_", "LIST_EXTEND", "SET_UPDATE", "BINARY_", "INPLACE_")
 #: Hashes by the address; those of tensors are.
 _BY_ADDRESS, _TENSORS = (object.__hash__, MethodType.__hash__), ("torch.Tensor", "torch.nn.parameter.Parameter")
-#: Entries of a dictionary that are looked at.
+_SETS = ("builtins.set", "builtins.frozenset")
+#: Entries of a dictionary or a list that are looked at.
 _MEMBERS = 16
 #: Stands for what no path leads to.
 _UNKNOWN = "?"
@@ -218,8 +220,10 @@ def resolved(text: LineText, frame: FrameType) -> LineText:
     marks = {LineMark.IDLE, LineMark.ITERATES}.intersection(text.calls)
     for path in text.reads:
         names.update(dict.fromkeys(_names_of(path.split("."), frame, marks)))
-    files = (frame.f_locals.get(name) for name in text.stores)
-    if any(type(file).__module__ == "_io" and str(getattr(file, "mode", ""))[:1] in ("w", "a", "x") for file in files):
+    stored = [frame.f_locals.get(name) for name in text.stores]
+    if not names.keys().isdisjoint(_SETS) and any(map(_has_addresses, stored)):  # which it takes out of one
+        names["builtins.set of objects"] = None
+    if any(type(file).__module__ == "_io" and str(getattr(file, "mode", ""))[:1] in ("w", "a", "x") for file in stored):
         names = {name: None for name in names if not name.endswith("open")}  # nothing is read from there
     return LineText(text.reads, text.stores, tuple(names), text.first, text.loop)
 
@@ -238,7 +242,7 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
     for attribute in path[1:]:
         kind = type(value)
         if LineMark.ITERATES in marks and kind is dict and attribute not in value:  # what `get` takes out of it
-            yield from {*map(_order_of, [*value.values()][:_MEMBERS])} - {""}
+            yield from _orders_in(value)
         if attribute == "pop" and (order := _order_of(value)):
             yield order
         if kind is ModuleType or issubclass(kind, ModuleType):
@@ -259,6 +263,8 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
     yield from filter(None, (spelt, name))
     if order := _order_of(value):
         yield order
+    elif LineMark.ITERATES in marks and issubclass(kind, (dict, list)):  # what a key takes out of it
+        yield from _orders_in(value)
     elif issubclass(kind, (FunctionType, BuiltinFunctionType, MethodType)):
         owner = getattr(value, "__self__", None)
         if owner is not None and not isinstance(owner, (type, ModuleType)):
@@ -276,6 +282,12 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
         yield f"{qualified(kind)} object"
 
 
+def _orders_in(value: Any) -> set[str]:
+    """What the orders of sets hang on that a dictionary or a list holds."""
+    members = dict.values(value) if issubclass(type(value), dict) else list.__iter__(value)
+    return {*map(_order_of, islice(members, _MEMBERS))} - {""}
+
+
 def _order_of(value: Any) -> str:
     """What the order of a set hangs on; empty for anything else."""
     kind = type(value)
@@ -283,12 +295,17 @@ def _order_of(value: Any) -> str:
         value = [member() for member in [*vars(value)["data"]]]
     elif kind not in (set, frozenset):
         return ""
-    by_address = any(
+    return "builtins.set of objects" if _has_addresses([*value]) else "builtins.set"
+
+
+def _has_addresses(value: Any) -> bool:
+    """Return whether a value, or one in a list or tuple, hashes by its address."""
+    members = [*value] if type(value) in (list, tuple) else [value]
+    return any(
         type.__getattribute__(type(member), "__hash__") in _BY_ADDRESS or qualified(type(member)) in _TENSORS
-        for member in [*value]
+        for member in members
         if member is not None
     )
-    return "builtins.set of objects" if by_address else "builtins.set"
 
 
 def _static(classes: Iterable[type], name: str) -> Any:

@@ -37,7 +37,8 @@ from tracer.trace.lines import GENERATOR, GLOBAL, RESULT, RETURNED, LineMark, is
 _MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8
 _PLAIN = frozenset({bool, int, float, complex, type(None), str, bytes})
 _CONTAINERS: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", bytearray: "bytes"}
-_ARRAYS = frozenset({"numpy.ndarray", "torch.Tensor", "torch.nn.parameter.Parameter"})
+_PARAMETER = "torch.nn.parameter.Parameter"
+_ARRAYS = frozenset({"numpy.ndarray", "torch.Tensor", _PARAMETER})
 #: Stands for what another run has by itself: code, and references to what lives elsewhere.
 _LEFT = ("left", None)
 #: Leads the digest of an object that is not given, as it holds what is.
@@ -112,11 +113,12 @@ class HeldLines:
         if LineMark.ITERATES in text.calls:  # which of several objects a loop takes, and not what that holds
             for name in text.stores:
                 with suppress(Exception):
-                    form = kept_form(_value_at(frame, name))
-                    if form[0] in _OBJECTS:
+                    form = kept_form(value := _value_at(frame, name))
+                    if form[0] in _OBJECTS or qualified(type(value)) == _PARAMETER:
                         kept[name] = _ALIKE, form
         for path in dict.fromkeys((*named, *changed)):
-            if path.partition(".")[0] in kept:
+            name, _, attribute = path.partition(".")
+            if name in kept and (kept[name][0] != "module" or attribute == "requires_grad"):  # no module has all of it
                 continue
             if path == RETURNED:
                 kind = type(returned)
@@ -129,8 +131,7 @@ class HeldLines:
                     kept[path] = kept_form(_global(path.removeprefix(GENERATOR)))
                 else:
                     value = returned if path == RETURNED else _value_at(frame, path)
-                    name = path.partition(".")[0]
-                    if name != path and name.removeprefix(GLOBAL) in text.stores:
+                    if attribute and name.removeprefix(GLOBAL) in text.stores:
                         owner = _value_at(frame, name)  # a new file or connection is given wholly or not at all
                         value = owner if any("fileno" in vars(cls) for cls in type(owner).__mro__) else value
                     if named and path not in named and not _is_data(value):  # it holds what the line names
@@ -304,7 +305,7 @@ def _by_form(values: Iterable[Any]) -> dict[bytes, Any]:
     for value in values or ():
         with suppress(Exception):
             form = kept_form(value)
-            if form[0] in _OBJECTS:
+            if form[0] in (*_OBJECTS, "tensor"):
                 found.setdefault(_dumped(form), value)
     return found
 
@@ -373,7 +374,7 @@ def given(form: tuple[Any, ...], existing: Any, *, is_bound: bool = False) -> An
         made = next(container for container, name in _CONTAINERS.items() if name == kind)
         is_alike = type(existing) in (list, tuple) and len(existing) == len(data)
         entries = zip(data, existing if is_alike else [None] * len(data), strict=True)
-        there_are = _by_form(existing if any(entry[0] in _OBJECTS for entry in data) else ())
+        there_are = _by_form(existing if any(entry[0] in (*_OBJECTS, "tensor") for entry in data) else ())
         taken = {id(there_are[key]) for key in map(_dumped, data) if key in there_are}  # they hold it already
         new = made(
             [
@@ -532,6 +533,13 @@ def _value_at(frame: FrameType, path: str) -> Any:
     return inside[attribute[0]]
 
 
+def _may_be(kind: type, form: tuple[Any, ...]) -> bool:
+    """Return whether an object of a type may have a form."""
+    if form[0] == "tensor":
+        return qualified(kind) == _PARAMETER
+    return (kind.__module__, kind.__qualname__) == form[2:] if form[0] == "object" else is_module(kind)
+
+
 def _put(frame: FrameType, path: str, form: tuple[Any, ...], *, is_bound: bool) -> None:
     names, (root, *attribute) = _scope(frame, path)
     if attribute:
@@ -544,12 +552,7 @@ def _put(frame: FrameType, path: str, form: tuple[Any, ...], *, is_bound: bool) 
             _set_attribute(value, attribute[0], entry)
         return
     if form[0] == _ALIKE:
-        kind = form[1][2:] if form[1][0] == "object" else None
-        names[root] = _by_form(
-            each
-            for each in gc.get_objects()
-            if (kind is None and is_module(type(each))) or (type(each).__module__, type(each).__qualname__) == kind
-        )[_dumped(form[1])]
+        names[root] = _by_form(each for each in gc.get_objects() if _may_be(type(each), form[1]))[_dumped(form[1])]
     else:
         names[root] = given(form, names.get(root), is_bound=is_bound)
     if names is not frame.f_globals and sys.version_info < (3, 13):

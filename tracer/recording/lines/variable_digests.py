@@ -2,7 +2,8 @@
 
 None of the program's code is called: types are compared exactly, attributes are read from an object's own dictionary
 and slots, and nothing is printed or compared. A number is its own digest, so that it can be shown. The digest of a
-value of which a part is not seen (state in C, what lies too deep, entries beyond the first) ends with ``?``.
+value of which a part is not seen (state in C, what lies too deep, entries beyond the first) ends with ``?``; that of
+what holds generators ends with ``~`` and that of the rest, by which a line is known that gives these anew.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import xxhash
 
 from tracer.recording.lines.generator_states import of_numpys, of_pythons
-from tracer.trace.lines import NO_DIGEST, STATIC, LineText
+from tracer.trace.lines import HOLDS, NO_DIGEST, OWN, STATIC, LineText
 
 #: How deep objects and containers are read, and how many entries of each.
 _DEPTH, _ENTRIES = 3, 256
@@ -82,6 +83,8 @@ class _Look:
     def __init__(self) -> None:
         self.left = _MOST_VALUES
         self.is_whole = True
+        self.generators: list[str] = []
+        """Digests of those that are inside it."""
         self.trained = 0
         """How many parameters require a gradient."""
 
@@ -182,7 +185,11 @@ class VariableDigests:
             found = self._of(value, depth, look)
         except Exception:  # half-made objects, arrays that change meanwhile: a failure must not reach the program
             return NO_DIGEST
+        without = found
+        for state in look.generators:
+            without = without.replace(state, "")
         found = found if len(found) <= _LONGEST else f"h{digest_text(found)}"
+        found += f"{HOLDS}{digest_text(without)}" if look.generators else ""
         return found if look.is_whole or found == NO_DIGEST else f"{found}{NO_DIGEST}"
 
     def _of(self, value: Any, depth: int, look: _Look) -> str:
@@ -220,6 +227,8 @@ class VariableDigests:
             return self._several(list(value), depth, look)
         special = self.of_special(value, look)
         look.is_whole &= not special.endswith(NO_DIGEST)
+        if special.startswith(OWN) and look.left < _MOST_VALUES - 1:  # inside something
+            look.generators.append(special)
         return special or self._of_object(value, kind, depth, look)
 
     def _is_name(self, key: Any) -> bool:
