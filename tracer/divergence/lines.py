@@ -677,19 +677,17 @@ class _Comparison:
                 at = self._storing(frame, row, rest) if row.is_sampled else self._line_in(frame, line, text)
                 named = [name for name in rest if is_named(name, text)] or rest  # others hold the same object
                 root = self._root(LineKind.LINE, frame, at, frame, *named, unseen=unseen)
-                alike = (name for name in rest if len({_beside_generators(side.get(name, "")) for side in sides}) == 1)
-                if are_stored := [made[name] for name in alike if name in made]:
+                same = (name for name in rest if len({_beside_generators(side.get(name, "")) for side in sides}) == 1)
+                if are_stored := [made[name] for name in same if name in made]:
                     self.generators |= dict.fromkeys(root, _MAKES if any(are_stored) else _DRAWS)
-                if not before and any(True for path in text.reads for _ in self._differing(frame, path)):
-                    asks = _source_of(text) is not None or any(name in text.stores or name == RETURNED for name in rest)
-                    self.generators |= dict.fromkeys(root if asks else (), _POLL)
-                    self.orders |= _NOTHING if asks else root
-                if frame.entered.thread and any(
-                    self._draws_alike(frame, name) for name in rest if name not in text.stores
-                ):
+                meets = not before and any(True for path in text.reads for _ in self._differing(frame, path))
+                shared = [name for name in rest if name not in text.stores and name != RETURNED]
+                if self._draws_alike(frame, shared) or (meets and shared == rest and _source_of(text) is None):
                     self.orders |= root
-                is_handed = all(self._is_alike(frame, row.line, name) for name in rest)
-                self.handed |= root - self.orders if is_handed else _NOTHING
+                elif meets:
+                    self.generators |= dict.fromkeys(root, _POLL)
+                alike = (self._is_alike(frame, row.line, name) for name in rest)
+                self.handed |= root - self.orders if all(alike) else _NOTHING
                 found |= root
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
             self._makes(frame, row.line, text, rest, found)
@@ -723,13 +721,10 @@ class _Comparison:
         returns = row.returns and RETURNED in unequal
         self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
 
-    def _draws_alike(self, frame: LineFrame, name: str) -> bool:
-        """Return whether a function draws in both runs from a generator that came into the same state in both."""
-        rows = [
-            [row for each in run.frames if each.key == frame.key for row in each.rows] for run in (self.one, self.two)
-        ]
-        ours, theirs = ({row.changed.get(name, "") for row in side} for side in rows)
-        return any(digest.startswith(OWN) for digest in ours & theirs)
+    def _draws_alike(self, frame: LineFrame, names: Iterable[str]) -> bool:
+        """Return whether a thread draws from a generator that comes into the same states in both runs."""
+        others = ((frame.process, name.rpartition(".")[2], digests_of(frame, name)) for name in names)
+        return any((*of, both[1]) in self.givers and both[1].startswith(OWN) for *of, both in others if both)
 
     def _makes(self, frame: LineFrame, line: int, text: LineText, names: Iterable[str], found: Origins) -> None:
         """Note that a thread makes something else of what differs by ``found`` than all threads did together."""
@@ -888,7 +883,9 @@ class _Comparison:
         for root in found | carried:
             self.trail[root].setdefault(location)
             if (frame.process or frame.entered.thread) and root in found:
-                self.elsewhere.setdefault(root, set()).add(_started_at(frame))
+                task = next(filter(_is_task, outwards(frame)), frame)
+                started = "" if task.parent is None else f"{task.parent.code.file}:{task.entered.parent_line}"
+                self.elsewhere.setdefault(root, set()).add(started)
                 if returns and _is_task(frame):
                     self.answers.setdefault(root)
         self.latest[frame.process, frame.entered.thread] = row.call
@@ -1419,12 +1416,6 @@ def _keys(run: LineIndex, paired: object) -> Iterator[tuple[LineFrame, tuple[obj
             key = frame.process, id(other), thread, entered.parent_line, entered.parent_n, frame.key
         ordinals[key] += 1
         yield frame, (*key, ordinals[key])
-
-
-def _started_at(frame: LineFrame) -> str:
-    """The line at which the process of ``frame`` was forked; empty where it is a thread's."""
-    task = next((above for above in outwards(frame) if _is_task(above)), frame)
-    return "" if task.parent is None else f"{task.parent.code.file}:{task.entered.parent_line}"
 
 
 def outwards(frame: LineFrame | None) -> Iterator[LineFrame]:

@@ -25,8 +25,7 @@ NO_DIGEST = "?"
 RETURNED, GENERATOR = "%return", "%generator "
 #: Behind the first line of a function: what a call of it is given, as a place where lines are held.
 ARGUMENTS = "()"
-#: What the digests of generators that are not global begin with; and, in that of what holds some, stands before the
-#: digest of all but these.
+#: Begins the digest of a generator that is not global; and, in that of what holds some, that of the rest.
 OWN, HOLDS = "g", "~"
 #: How what a function returns is named.
 RESULT = "its result"

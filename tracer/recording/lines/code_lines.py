@@ -8,9 +8,9 @@ import dis
 import os
 import random
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from functools import cache
-from itertools import islice
 from operator import or_
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -45,7 +45,6 @@ _MARKS: dict[type, str] = {
 _CALLING = ("CALL", "BEFORE_", "SETUP_", "GET_A", "UNPACK_", "LIST_EXTEND", "SET_UPDATE", "BINARY_", "INPLACE_")
 #: Hashes by the address; those of tensors are.
 _BY_ADDRESS, _TENSORS = (object.__hash__, MethodType.__hash__), ("torch.Tensor", "torch.nn.parameter.Parameter")
-_SETS = ("builtins.set", "builtins.frozenset")
 #: Entries of a dictionary or a list that are looked at.
 _MEMBERS = 16
 #: Stands for what no path leads to.
@@ -221,7 +220,7 @@ def resolved(text: LineText, frame: FrameType) -> LineText:
     for path in text.reads:
         names.update(dict.fromkeys(_names_of(path.split("."), frame, marks)))
     stored = [frame.f_locals.get(name) for name in text.stores]
-    if not names.keys().isdisjoint(_SETS) and any(map(_has_addresses, stored)):  # which it takes out of one
+    if not {"builtins.set", "builtins.frozenset"}.isdisjoint(names) and any(map(_has_addresses, stored)):
         names["builtins.set of objects"] = None
     if any(type(file).__module__ == "_io" and str(getattr(file, "mode", ""))[:1] in ("w", "a", "x") for file in stored):
         names = {name: None for name in names if not name.endswith("open")}  # nothing is read from there
@@ -242,7 +241,7 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
     for attribute in path[1:]:
         kind = type(value)
         if LineMark.ITERATES in marks and kind is dict and attribute not in value:  # what `get` takes out of it
-            yield from _orders_in(value)
+            yield from {*map(_order_of, [*value.values()][:_MEMBERS])} - {""}
         if attribute == "pop" and (order := _order_of(value)):
             yield order
         if kind is ModuleType or issubclass(kind, ModuleType):
@@ -263,8 +262,8 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
     yield from filter(None, (spelt, name))
     if order := _order_of(value):
         yield order
-    elif LineMark.ITERATES in marks and issubclass(kind, (dict, list)):  # what a key takes out of it
-        yield from _orders_in(value)
+    elif LineMark.ITERATES in marks and kind in (dict, defaultdict, list):  # what a key takes out of it
+        yield from {*map(_order_of, [*(value if kind is list else value.values())][:_MEMBERS])} - {""}
     elif issubclass(kind, (FunctionType, BuiltinFunctionType, MethodType)):
         owner = getattr(value, "__self__", None)
         if owner is not None and not isinstance(owner, (type, ModuleType)):
@@ -280,12 +279,6 @@ def _names_of(path: list[str], frame: FrameType, marks: Set[str]) -> Iterator[st
         if (attributes_of(value) or {}).get("num_workers") == 0:  # a loader that waits for nobody
             return
         yield f"{qualified(kind)} object"
-
-
-def _orders_in(value: Any) -> set[str]:
-    """What the orders of sets hang on that a dictionary or a list holds."""
-    members = dict.values(value) if issubclass(type(value), dict) else list.__iter__(value)
-    return {*map(_order_of, islice(members, _MEMBERS))} - {""}
 
 
 def _order_of(value: Any) -> str:

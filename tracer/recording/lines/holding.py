@@ -533,13 +533,6 @@ def _value_at(frame: FrameType, path: str) -> Any:
     return inside[attribute[0]]
 
 
-def _may_be(kind: type, form: tuple[Any, ...]) -> bool:
-    """Return whether an object of a type may have a form."""
-    if form[0] == "tensor":
-        return qualified(kind) == _PARAMETER
-    return (kind.__module__, kind.__qualname__) == form[2:] if form[0] == "object" else is_module(kind)
-
-
 def _put(frame: FrameType, path: str, form: tuple[Any, ...], *, is_bound: bool) -> None:
     names, (root, *attribute) = _scope(frame, path)
     if attribute:
@@ -552,7 +545,9 @@ def _put(frame: FrameType, path: str, form: tuple[Any, ...], *, is_bound: bool) 
             _set_attribute(value, attribute[0], entry)
         return
     if form[0] == _ALIKE:
-        names[root] = _by_form(each for each in gc.get_objects() if _may_be(type(each), form[1]))[_dumped(form[1])]
+        kind = _PARAMETER if form[1][0] == "tensor" else ".".join(form[1][2:])  # empty for modules
+        may_be = (lambda of: qualified(of) == kind) if kind else is_module
+        names[root] = _by_form(each for each in gc.get_objects() if may_be(type(each)))[_dumped(form[1])]
     else:
         names[root] = given(form, names.get(root), is_bound=is_bound)
     if names is not frame.f_globals and sys.version_info < (3, 13):

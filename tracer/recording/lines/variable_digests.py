@@ -2,8 +2,8 @@
 
 None of the program's code is called: types are compared exactly, attributes are read from an object's own dictionary
 and slots, and nothing is printed or compared. A number is its own digest, so that it can be shown. The digest of a
-value of which a part is not seen (state in C, what lies too deep, entries beyond the first) ends with ``?``; that of
-what holds generators ends with ``~`` and that of the rest, by which a line is known that gives these anew.
+value of which a part is not seen (state in C, entries beyond the first) ends with ``?``, that of one that holds
+generators with ``~`` and the digest of the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, reduce
 from itertools import islice
 from threading import local
 from types import BuiltinFunctionType, FrameType, FunctionType, MemberDescriptorType, MethodType, ModuleType
@@ -185,9 +185,7 @@ class VariableDigests:
             found = self._of(value, depth, look)
         except Exception:  # half-made objects, arrays that change meanwhile: a failure must not reach the program
             return NO_DIGEST
-        without = found
-        for state in look.generators:
-            without = without.replace(state, "")
+        without = reduce(lambda text, state: text.replace(state, ""), look.generators, found)
         found = found if len(found) <= _LONGEST else f"h{digest_text(found)}"
         found += f"{HOLDS}{digest_text(without)}" if look.generators else ""
         return found if look.is_whole or found == NO_DIGEST else f"{found}{NO_DIGEST}"
