@@ -16,7 +16,7 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Divergence, Root, read_recording
 from tracer.errors import TraceError
-from tracer.names import BlindSpotKind, Cause, EventKind, Phase, RegionOrigin, SeedOrigin, Verdict
+from tracer.names import BlindSpotKind, Cause, EventKind, RegionOrigin, SeedOrigin, Verdict
 from tracer.trace.records import BlindSpot, Event, Generator, Region, Tried
 from tracer.trace.values import Mark, ValueKind
 
@@ -60,13 +60,82 @@ def test_two_runs_that_are_the_same_have_no_root(record: Recorder, bend: dict[st
     assert found.calls_compared == found.calls[0] == found.calls[1] > 20
 
 
-def test_a_kernel_that_does_not_repeat_itself(record: Recorder) -> None:
-    found = compared(record, kernel=2)
-    root = only(found)
-    assert seen(root) == ("kernel", "aten.index_put_.default", 2, "train.py:14")
-    # the rest of that step, and the whole of the next but the first draw
-    assert found.follows == root.follows == 3 + 6
-    assert "everything that it read agrees" in root.why
+FROM_LOSS = {"host": True, "lr_from_loss": True}
+READ = {"marks": {2: Mark.READ_UNWRITTEN}}
+JOINED = {"marks": {2: Mark.COLLECTIVE}}
+PUT = ("aten.index_put_.default", 2, "train.py:14")
+#: How each run is bent, the root: its cause, op, step and line, and words of why.
+ROOTS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str, int, str], str]] = {
+    "a kernel": ({}, {"kernel": 2}, ("kernel", *PUT), "everything that it read agrees"),
+    "a collective": (JOINED, {**JOINED, "kernel": 2}, ("collective", *PUT), ""),
+    "a read that is marked": (READ, {**READ, "kernel": 2}, ("unwritten-memory", *PUT), ""),
+    "memory that nobody wrote": (
+        *({"empty": "55"}, {"empty": "aa"}, ("unwritten-memory", "aten.mul.Tensor", 1, "train.py:17")),
+        "train.py:16",
+    ),
+    "a generator that something unseen moved": (
+        *({}, {"moved": 2}, ("draw", "aten.native_dropout.default", 2, "train.py:12")),
+        "aten.rand.default at train.py:11",
+    ),
+    "a draw of another size": (
+        *({}, {"draw_size": {1: 6}}, ("draw", "aten.rand.default", 1, "train.py:11")),
+        "it draws different numbers of values: size=[5] and size=[6], so the generator cpu",
+    ),
+    "a draw of another of two sizes": (
+        *({"draw_size": {1: "5, 4"}}, {"draw_size": {1: "6, 4"}}, ("draw", "aten.rand.default", 1, "train.py:11")),
+        "numbers of values: size=[5, 4] and size=[6, 4], so",
+    ),
+    "a batch": ({}, {"batches": {2: "another"}}, ("input-data", "aten.mm.default", 2, "train.py:10"), "position 2"),
+    "batches in another order": (
+        *({}, {"batches": {1: ("batch", 3), 3: ("batch", 1)}}, ("input-data", "aten.mm.default", 1, "train.py:10")),
+        "order",
+    ),
+    "a parameter": (
+        *({}, {"weight": "other"}, ("initial-state", "aten.mm.default", 0, "train.py:10")),
+        "before the first step",
+    ),
+    "a number among the arguments": (
+        *({"alpha": {2: "alpha=1, dim=0"}}, {"alpha": {2: "alpha=1.5, dim=0"}}),
+        *(("argument", "aten.add.Tensor", 2, "train.py:15"), "alpha=1 and alpha=1.5"),
+    ),
+    "a number that nothing read explains": (
+        *({"lr": "0.1"}, {"lr": "0.2"}, ("argument", "aten.add_.Tensor", 0, "train.py:20")),
+        "",
+    ),
+    "a number that Python made of what differed": (FROM_LOSS, {**FROM_LOSS, "kernel": 2}, ("kernel", *PUT), ""),
+    "bytes that no op wrote": (
+        *({"seen": {2: "1"}}, {"seen": {2: "2"}}, ("outside-change", "aten.add.Tensor", 2, "train.py:15")),
+        "",
+    ),
+    "an earlier end": ({}, {"steps": 3}, ("structure", "aten.mm.default", 3, "train.py:10"), "the second ends"),
+}
+
+
+@pytest.mark.parametrize("case", ROOTS)
+def test_what_differs_is_one_root_with_its_cause_and_line(record: Recorder, case: str) -> None:
+    first, second, expected, words = ROOTS[case]
+    root = only(compared(record, first, **second))
+    assert seen(root) == expected
+    assert words in root.why or words == (root.earlier and root.earlier.location)
+
+
+def test_what_follows_from_a_root_is_counted_and_the_root_says_what_came_before(record: Recorder) -> None:
+    assert only(found := compared(record, kernel=2)).follows == found.follows == 3 + 6  # that step's rest, and the next
+    earlier = only(compared(record, moved=2)).earlier
+    assert earlier is not None
+    assert (earlier.op, earlier.location, earlier.step) == ("aten.rand.default", "train.py:11", 2)
+    batch = only(compared(record, batches={2: "another"}))
+    assert (batch.kind, batch.name, batch.first) == (ValueKind.BATCH, "DataLoader at train.py:5", "2")
+    moved = only(compared(record, batches={1: ("batch", 3), 3: ("batch", 1)}))
+    assert (moved.first, moved.second, moved.same_cause) == ("1", "3", 1)
+    weight = only(compared(record, weight="other"))
+    assert (weight.kind, weight.name) == (ValueKind.PARAMETER, "fc.weight")
+
+
+def test_what_was_not_digested_is_counted_and_no_root(record: Recorder) -> None:
+    marks = {2: Mark.OUTPUT_NOT_DIGESTED}
+    found = compared(record, {"marks": marks}, marks=marks)
+    assert (found.agrees, found.not_digested) == (True, 1)
 
 
 def test_a_kernel_that_races_in_each_step_is_told_once(record: Recorder) -> None:
@@ -190,14 +259,8 @@ def test_a_setting_that_one_side_could_not_read_is_not_known_to_differ(record: R
     one = trace(environment=environment(num_threads=None, settings={"torch.backends.x": True, "a": 1}))
     two = trace(environment=environment(num_threads=8, settings={"a": 2}))
     found = compare_recordings(record(trace=one), record(trace=two))
+    assert found.agrees  # a setting alone is no root
     assert [one.name for one in found.settings] == ["a"]
-
-
-def test_a_setting_alone_is_no_root(record: Recorder) -> None:
-    one, two = (trace(environment=environment(num_threads=n)) for n in (1, 8))
-    found = compare_recordings(record(trace=one), record(trace=two))
-    assert found.agrees
-    assert [one.name for one in found.settings] == ["num_threads"]
 
 
 def test_a_generator_that_nobody_seeded(record: Recorder) -> None:
@@ -221,24 +284,6 @@ def test_a_draw_too_many_is_told_as_the_draw_that_ran_ahead_and_the_draws_after_
     assert root.follows > 10
 
 
-def test_a_draw_of_another_size_is_told_as_the_draw_that_ran_ahead(record: Recorder) -> None:
-    root = only(compared(record, draw_size={1: 6}))
-    assert seen(root) == ("draw", "aten.rand.default", 1, "train.py:11")
-    assert (root.kind, root.name) == (ValueKind.GENERATOR, "cpu")
-    assert "it draws different numbers of values: size=[5] and size=[6], so the generator cpu" in root.why
-    assert root.follows > 10
-    root = only(compared(record, {"draw_size": {1: "5, 4"}}, draw_size={1: "6, 4"}))
-    assert "numbers of values: size=[5, 4] and size=[6, 4], so" in root.why
-
-
-def test_a_generator_that_something_unseen_moved(record: Recorder) -> None:
-    root = only(compared(record, moved=2))
-    assert seen(root) == ("draw", "aten.native_dropout.default", 2, "train.py:12")
-    assert root.earlier is not None
-    assert (root.earlier.op, root.earlier.location, root.earlier.step) == ("aten.rand.default", "train.py:11", 2)
-    assert "aten.rand.default at train.py:11" in root.why
-
-
 def test_a_generator_that_is_seeded_again_in_each_step_parts_once(record: Recorder) -> None:
     def seeded(run: Run, seeds: list[int]) -> None:
         for seed in seeds:
@@ -247,13 +292,6 @@ def test_a_generator_that_is_seeded_again_in_each_step_parts_once(record: Record
 
     root = only(compare_recordings(record(seeded, seeds=[1, 2, 3]), record(seeded, seeds=[7, 2, 9])))
     assert (root.cause, root.call) == (RootCause.DRAW, 0)
-
-
-def test_memory_that_nobody_wrote(record: Recorder) -> None:
-    root = only(compared(record, {"empty": "55"}, empty="aa"))
-    assert seen(root) == ("unwritten-memory", "aten.mul.Tensor", 1, "train.py:17")
-    assert root.earlier is not None
-    assert (root.earlier.op, root.earlier.location) == ("aten.empty.memory_format", "train.py:16")
 
 
 def test_memory_of_which_a_part_was_never_written(record: Recorder) -> None:
@@ -268,48 +306,6 @@ def test_memory_of_which_a_part_was_never_written(record: Recorder) -> None:
     assert root.earlier.location == "train.py:2"
 
 
-def test_a_read_that_is_marked_needs_no_more(record: Recorder) -> None:
-    marks = {2: Mark.READ_UNWRITTEN}
-    root = only(compared(record, {"marks": marks}, marks=marks, kernel=2))
-    assert root.cause is RootCause.UNWRITTEN_MEMORY
-
-
-def test_a_batch_that_differs_is_named_with_loader_and_position(record: Recorder) -> None:
-    root = only(compared(record, batches={2: "another"}))
-    assert seen(root) == ("input-data", "aten.mm.default", 2, "train.py:10")
-    assert (root.kind, root.name, root.first) == (ValueKind.BATCH, "DataLoader at train.py:5", "2")
-    assert "position 2" in root.why
-
-
-def test_batches_in_another_order_are_told_as_such(record: Recorder) -> None:
-    root = only(compared(record, batches={1: ("batch", 3), 3: ("batch", 1)}))
-    assert (root.cause, root.step, root.first, root.second, root.same_cause) == (RootCause.INPUT_DATA, 1, "1", "3", 1)
-    assert "order" in root.why
-
-
-def test_a_parameter_that_was_another_one_from_the_start(record: Recorder) -> None:
-    root = only(compared(record, weight="other"))
-    assert seen(root) == ("initial-state", "aten.mm.default", 0, "train.py:10")
-    assert (root.kind, root.name) == (ValueKind.PARAMETER, "fc.weight")
-    assert "before the first step" in root.why
-
-
-def test_all_parameters_of_a_model_are_one_cause(record: Recorder) -> None:
-    def model(run: Run, seed: int) -> None:
-        for layer in range(5):
-            weight = run.enter(ValueKind.PARAMETER, f"layers.{layer}", (seed, layer))
-            run.call("mm.default", weight, line=layer)
-
-    root = only(compare_recordings(record(model, seed=1), record(model, seed=2)))
-    assert (root.name, root.same_cause) == ("layers.0", 4)
-
-
-def test_a_number_among_the_arguments(record: Recorder) -> None:
-    root = only(compared(record, {"alpha": {2: "alpha=1, dim=0"}}, alpha={2: "alpha=1.5, dim=0"}))
-    assert seen(root) == ("argument", "aten.add.Tensor", 2, "train.py:15")
-    assert root.why.endswith("alpha=1 and alpha=1.5")
-
-
 def test_a_generator_that_was_seeded_again_with_another_number_names_the_line(record: Recorder) -> None:
     one, two = (
         trace(events=(Event(kind=EventKind.SEED, name="torch", location="train.py:2", value="program", seed=seed),))
@@ -318,11 +314,6 @@ def test_a_generator_that_was_seeded_again_with_another_number_names_the_line(re
     root = only(compare_recordings(record(trace=one), record(trace=two, moved=2)))
     assert root.cause is RootCause.DRAW
     assert root.why.endswith("it was seeded at train.py:2 with 1, in the second run with 2")
-
-
-def test_bytes_that_changed_while_no_op_wrote(record: Recorder) -> None:
-    root = only(compared(record, {"seen": {2: "1"}}, seen={2: "2"}))
-    assert seen(root) == ("outside-change", "aten.add.Tensor", 2, "train.py:15")
 
 
 @pytest.mark.parametrize("where", [(0, 1), (1,), (0,)], ids=["both", "second alone", "first alone"])
@@ -343,20 +334,6 @@ def test_a_change_from_outside_that_is_the_same_in_both_is_none(record: Recorder
         run.call("sum.default", run.enter(ValueKind.OUTSIDE_CHANGE, "", "numpy"), line=4)
 
     assert compare_recordings(record(written), record(written)).agrees
-
-
-def test_data_from_outside(record: Recorder) -> None:
-    def numpy(run: Run, value: int) -> None:
-        run.call("sum.default", run.enter(ValueKind.OUTSIDE, "numpy", value), line=4)
-
-    root = only(compare_recordings(record(numpy, value=1), record(numpy, value=2)))
-    assert seen(root) == ("input-data", "aten.sum.default", 0, "train.py:4")
-
-
-def test_a_collective_gives_what_the_others_gave(record: Recorder) -> None:
-    marks = {2: Mark.COLLECTIVE}
-    root = only(compared(record, {"marks": marks}, marks=marks, kernel=2))
-    assert root.cause is RootCause.COLLECTIVE
 
 
 @pytest.mark.parametrize("side", ["first", "second"])
@@ -383,12 +360,6 @@ def test_calls_of_one_line_that_are_of_other_modules_name_these(record: Recorder
     assert f"the first run {continues[0]}, the second {continues[1]}" in found.roots[0].why
 
 
-def test_a_run_that_ends_earlier_parts_there(record: Recorder) -> None:
-    root = only(compared(record, steps=3))
-    assert (root.cause, root.step) == (RootCause.STRUCTURE, 3)
-    assert "the second ends" in root.why
-
-
 def test_a_run_that_was_cut_off_is_compared_as_far_as_it_goes(record: Recorder, tmp_path: Path) -> None:
     whole, cut = record(), record(steps=2)
     data = (tmp_path / "run2.values").read_bytes()
@@ -401,12 +372,6 @@ def test_a_run_that_was_cut_off_is_compared_as_far_as_it_goes(record: Recorder, 
     assert compare_recordings(cut, whole).agrees
 
 
-def test_what_was_not_digested_is_counted_and_no_root(record: Recorder) -> None:
-    marks = {2: Mark.OUTPUT_NOT_DIGESTED}
-    found = compared(record, {"marks": marks}, marks=marks)
-    assert (found.agrees, found.not_digested) == (True, 1)
-
-
 def test_what_may_come_from_something_not_digested_is_unknown(record: Recorder) -> None:
     def sparse(run: Run, value: int) -> None:
         made = run.call("to_sparse.default", line=2, marks=Mark.OUTPUT_NOT_DIGESTED)
@@ -414,18 +379,6 @@ def test_what_may_come_from_something_not_digested_is_unknown(record: Recorder) 
 
     root = only(compare_recordings(record(sparse, value=1), record(sparse, value=2)))
     assert seen(root) == ("unknown", "aten.sum.default", 0, "train.py:4")
-
-
-def test_a_number_that_python_made_of_what_differed_follows(record: Recorder) -> None:
-    bend = {"host": True, "lr_from_loss": True}
-    found = compared(record, bend, **bend, kernel=1)
-    root = only(found)
-    assert (root.cause, root.step) == (RootCause.KERNEL, 1)
-
-
-def test_a_number_that_differs_though_python_read_nothing_else_is_a_root(record: Recorder) -> None:
-    found = compared(record, {"lr": "0.1"}, lr="0.2")
-    assert only(found).op == "aten.add_.Tensor"
 
 
 def test_two_causes_are_two_roots_in_order(record: Recorder) -> None:
@@ -438,14 +391,6 @@ def test_two_causes_are_two_roots_in_order(record: Recorder) -> None:
 def test_two_kinds_of_digests_are_refused(record: Recorder) -> None:
     with pytest.raises(TraceError, match="two ways"):
         compare_recordings(record(), record(header={"digest": "mix-64"}))
-
-
-def test_a_backward_call_is_told_with_its_phase(record: Recorder) -> None:
-    def backward(run: Run, noise: int) -> None:
-        run.call("index_add.default", line=3, noise=noise, phase=Phase.BACKWARD, module="net.emb")
-
-    root = only(compare_recordings(record(backward, noise=1), record(backward, noise=2)))
-    assert (root.phase, root.module, root.function) == (Phase.BACKWARD, "net.emb", "step")
 
 
 mkldnn: Any = torch.backends.mkldnn
@@ -488,12 +433,3 @@ def test_onednn_that_one_run_switched_off_is_the_cause(
     assert (first.op, first.cause) == ("aten.convolution.default", RootCause.SETTING)
     assert (first.name, first.second) == ("torch.backends.mkldnn.enabled", "False")
     assert "torch.backends.mkldnn.enabled" in first.why
-
-
-@pytest.mark.parametrize("both", [(True, True), (False, False)])
-def test_runs_under_the_same_one_agree_in_every_call(
-    settings_compared: Callable[..., Divergence], both: tuple[bool, bool]
-) -> None:
-    found = settings_compared(both, both)
-    assert found.agrees, found.roots
-    assert not found.settings

@@ -19,7 +19,7 @@ from tests.support.build import report
 from tracer import DeterminismTracer
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families
-from tracer.divergence.model import Divergence, EndState, Loss, Outputs, Recording, read_recording
+from tracer.divergence.model import Divergence, Loss, Outputs, Recording, read_recording
 from tracer.report.blocks import PAGE
 from tracer.report.sections.runs import (
     divergence_blocks,
@@ -87,16 +87,13 @@ def test_runs_that_agree_in_nan_say_so(numbers: list[float], said: str) -> None:
     assert said in headline
 
 
-def test_the_page_says_where_the_losses_part() -> None:
-    losses = tuple(Loss(step=at, first=float(at), second=at + (at > 4) / 2, differs=at > 4) for at in range(9))
+@pytest.mark.parametrize(("other", "says"), [(0.5, "5.5 in run 2"), (None, "none in run 2")])
+def test_the_page_says_where_the_losses_part(other: float | None, says: str) -> None:
+    at_5 = Loss(step=5, first=5.0, second=other and 5 + other, differs=True)
+    losses = (*(Loss(step=at, first=float(at), second=float(at), differs=False) for at in range(5)), at_5)
     html = replace(report(), repeated=repeated(divergence(root(), losses=losses))).to_html()
     assert "The losses diverge at step 5" in html
-
-
-def test_a_loss_that_is_no_number_is_said_so() -> None:
-    losses = tuple(Loss(step=at, first=NAN if at == 1 else 1.0, second=None, differs=True) for at in range(3))
-    html = replace(report(), repeated=repeated(divergence(root(), losses=losses))).to_html()
-    assert "none in run 2" in html
+    assert says in html
 
 
 # --- NaN in what both leave ---
@@ -232,11 +229,6 @@ def test_ends_of_a_run_that_was_cut_short_are_not_compared(tmp_path: Path) -> No
     found = ends_compared(tmp_path, [(WEIGHT, "fc.weight", 1, -1)], [(WEIGHT, "fc.weight", 2, -1)], "killed")
     assert found.agrees
     assert (found.ends, found.ends_compared) == ((), 0)
-
-
-def test_a_file_that_only_the_second_run_wrote_is_said_to_be_so(tmp_path: Path) -> None:
-    found = ends_compared(tmp_path, [], [(FILE, "out.csv", 1, -1)])
-    assert found.notes == (EndState(kind=FILE, name="out.csv", only_one=True, only_second=True),)
 
 
 def test_outputs_are_counted_by_what_they_are(tmp_path: Path) -> None:

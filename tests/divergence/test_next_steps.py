@@ -38,12 +38,6 @@ def test_each_cause_has_a_step_at_its_line(cause: RootCause) -> None:
     assert step.remedy
 
 
-@pytest.mark.parametrize("shows", Shows)
-def test_whatever_shows_at_a_root_has_a_step(shows: Shows) -> None:
-    (step,) = next_steps(repeated(divergence(root(41, shows.cause, shows=shows))))
-    assert step.roots == (1,)
-
-
 def test_the_line_that_seeds_is_the_line_to_change() -> None:
     seed = Seed(location="train.py:7", first="1", second="2")
     drawn = root(41, RootCause.DRAW, name="cpu", shows=Shows.DRAW, seed=seed)

@@ -113,8 +113,7 @@ def lbfgs(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.LBFGS(parameters, 1e-2, max_iter=2)
 
 
-@pytest.mark.parametrize("step", WAYS)
-@pytest.mark.parametrize("make", [adam, momentum, lbfgs])
+@pytest.mark.parametrize(("step", "make"), [*((way, adam) for way in WAYS), (keyword, momentum), (positional, lbfgs)])
 def test_a_step_with_a_closure_is_found_and_its_states_are_restored(
     tmp_path: Path, step: Callable[..., None], make: Callable[..., torch.optim.Optimizer]
 ) -> None:
@@ -124,7 +123,7 @@ def test_a_step_with_a_closure_is_found_and_its_states_are_restored(
     assert lacks(found) == [(ValueKind.GENERATOR, "cpu")]
 
 
-@pytest.mark.parametrize("step", WAYS)
+@pytest.mark.parametrize("step", [keyword, in_a_decorator])
 def test_a_step_with_a_closure_has_the_states_of_one_whose_loss_came_before(
     tmp_path: Path, step: Callable[..., None]
 ) -> None:
@@ -287,25 +286,6 @@ def test_a_batch_fetched_one_ahead_is_data_and_no_buffer(tmp_path: Path) -> None
     assert [kind for kind, _ in lacks(found)] == [ValueKind.DATA_POSITION]
 
 
-def test_an_average_of_the_programs_own_is_a_tensor_that_it_keeps(tmp_path: Path) -> None:
-    def program(saved: Saved, again: bool) -> None:
-        torch.manual_seed(0)
-        net = nn.Linear(4, 1)
-        optimizer = torch.optim.SGD(net.parameters(), 1e-3)
-        average = net.weight.detach().clone()
-        if again:
-            net.load_state_dict(saved["net"])
-        for number in range(3 if again else 0, 6):
-            optimizer.zero_grad()
-            net(torch.full((2, 4), float(number))).sum().backward()
-            optimizer.step()
-            average.mul_(0.9).add_(net.weight.detach(), alpha=0.1)
-            if number == 2:
-                saved.update(net=copy.deepcopy(net.state_dict()))
-
-    assert [kind for kind, _ in lacks(resumed(tmp_path, program))] == [ValueKind.OUTSIDE]
-
-
 def test_statistics_of_batches_are_named_as_the_buffers_that_they_are(tmp_path: Path) -> None:
     def program(saved: Saved, again: bool) -> None:
         torch.manual_seed(0)
@@ -413,45 +393,3 @@ def test_of_steps_that_change_no_parameter_the_one_with_the_other_states_is_take
     found = held(tmp_path, program)
     assert (found.step, found.steps) == (2, (2, 2))
     assert not any("optimizer" in omission.what for omission in found.not_restored)
-
-
-def test_parameters_of_no_step_are_named(tmp_path: Path) -> None:
-    def program(saved: Saved, again: bool) -> None:
-        loads = lambda net: nn.init.ones_(net.weight)  # noqa: E731
-        stepping(saved, again=again, loads=loads, rates=(0.1,) * 4)
-
-    found = held(tmp_path, program)
-    assert found.step is None
-    assert found.departs == 2
-    assert "parameters" in found.not_restored[0].what
-
-
-def test_a_run_that_begins_as_the_whole_one_did_restored_nothing(tmp_path: Path) -> None:
-    def program(saved: Saved, again: bool) -> None:
-        stepping(saved, again=False, loads=lambda net: None, rates=(0.1,) * 4)
-
-    found = held(tmp_path, program)
-    assert found.step == 0
-    (omission,) = found.not_restored
-    assert "nothing was restored" in omission.what
-
-
-def test_another_order_is_no_matter_beside_the_training(tmp_path: Path) -> None:
-    def program(saved: Saved, again: bool) -> None:
-        torch.manual_seed(0)
-        data = DataLoader(TensorDataset(torch.arange(8.0).reshape(4, 2)), batch_size=2, shuffle=True)
-        net = nn.Linear(2, 1)
-        optimizer = torch.optim.SGD(net.parameters(), 0.1)
-        if again:
-            net.load_state_dict(saved["net"])
-        for epoch in range(1 if again else 0, 3):
-            for (x,) in data:
-                optimizer.zero_grad()
-                net(x).square().mean().backward()
-                optimizer.step()
-            if epoch == 0 and not again:
-                saved.update(copy.deepcopy({"net": net.state_dict()}))
-
-    found = held(tmp_path, program)
-    assert (found.step, found.departs) == (2, 2)
-    assert ["generator cpu" in omission.what for omission in found.not_restored] == [True]

@@ -171,11 +171,25 @@ INFERENCE = """
 """
 
 
+def prepared(folder: Path) -> Path:
+    (folder / "training.py").write_text(TRAINING)
+    (folder / "rank.py").write_text(RANK)
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "training.py").write_text(TRAINING)
-    (tmp_path / "rank.py").write_text(RANK)
-    return tmp_path
+    return prepared(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def spawned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a recording with one child, which trains and has a finding on CUDA."""
+    folder = prepared(tmp_path_factory.mktemp("spawned"))
+    risky = "    torch.zeros(3).index_add_(0, torch.tensor([0, 0]), torch.tensor([0.1, 0.2]))\n    for _ in"
+    (folder / "training.py").write_text(TRAINING.replace("    for _ in", risky))
+    same_with_and_without(folder, PROCESS.format(method="spawn", seed=0))
+    return folder
 
 
 def same_with_and_without(folder: Path, script: str) -> Trace:
@@ -191,8 +205,7 @@ def lines_of(folder: Path, role: str) -> set[str]:
     return {call.location for call in Trace.load(folder / f"trace.child-{role}.json").calls}
 
 
-IN_EVERY_RUN = [pytest.param(PROCESS.format(method="spawn", seed=0), StartedBy.SPAWN, "1", id="spawn")]
-MORE = [
+JOBS = [
     pytest.param(PROCESS.format(method="fork", seed=0), StartedBy.FORK, "1", id="fork"),
     pytest.param(PROGRAM, StartedBy.PROGRAM, "1", id="subprocess"),
     pytest.param(PROCESS.format(method="forkserver", seed=0), StartedBy.FORKSERVER, "1.1", id="forkserver"),
@@ -206,8 +219,9 @@ MORE = [
 
 @pytest.mark.parametrize(
     ("script", "started_by", "role"),
-    [*IN_EVERY_RUN, *(pytest.param(*case.values, id=case.id, marks=pytest.mark.slow) for case in MORE)],
+    JOBS,
 )
+@pytest.mark.slow
 def test_a_childs_training_is_recorded_with_its_own_lines(
     folder: Path, script: str, started_by: StartedBy, role: str
 ) -> None:
@@ -386,6 +400,10 @@ def test_a_child_is_followed_unless_it_may_have_drawn_what_differs_in_every_run(
     assert Child(role="1", started_by=StartedBy.POOL, state=state, generators=generators).is_followed is is_followed
 
 
+def test_a_child_without_a_step_that_computed_is_not_called_followed() -> None:
+    assert not Child(role="1", started_by=StartedBy.SPAWN, state=ChildState.UNTRAINED, calls=3).is_followed
+
+
 @pytest.mark.parametrize(
     ("code", "loaded"),
     [("import json", []), ("import numpy.random", ["numpy", "python"]), ("import random, os; os.fork()", ["python"])],
@@ -429,14 +447,8 @@ def test_workers_of_loky_are_recorded_task_by_task(folder: Path) -> None:
     assert sum(child.optimizer_steps for child in children) == 6
     assert {child.started_by for child in children} == {StartedBy.POOL}
     recordings = [read_values(folder / f"trace.child-{child.role}.values") for child in children]
-    assert (
-        sum(
-            name.kind is ValueKind.TASK
-            for values in recordings
-            for name in (values.names[at] for at in values.moments.name)
-        )
-        == 3
-    )
+    kinds = [values.names[at].kind for values in recordings for at in values.moments.name]
+    assert kinds.count(ValueKind.TASK) == 3
 
 
 @pytest.mark.parametrize("flag", slow_unless({"-I"}, ["-I", "-E", "-S"]))
@@ -475,36 +487,24 @@ def test_loader_workers_are_a_line_with_their_draws(folder: Path) -> None:
     assert load_families([folder / "trace.json"])[0].not_followed == 0
 
 
-def test_the_report_takes_in_the_children_and_says_which_process_has_a_finding(folder: Path) -> None:
-    risky = "    torch.zeros(3).index_add_(0, torch.tensor([0, 0]), torch.tensor([0.1, 0.2]))\n    for _ in"
-    (folder / "training.py").write_text(TRAINING.replace("    for _ in", risky))
-    same_with_and_without(folder, PROCESS.format(method="fork", seed=0))
-    done = tracer_process("report", "trace.json", "--backend", "cuda", "--format", "json", cwd=folder)
+def test_the_report_takes_in_the_child_with_its_lines_and_findings(spawned: Path) -> None:
+    (child,) = Trace.load(spawned / "trace.json").children
+    assert (child.state, child.started_by, child.optimizer_steps) == (ChildState.RECORDED, StartedBy.SPAWN, 2)
+    assert "training.py:11" in lines_of(spawned, "1")
+    done = tracer_process("report", "trace.json", "--backend", "cuda", "--format", "json", cwd=spawned)
     report = json.loads(done.out)
     at_risk = [number for number, finding in enumerate(report["judgement"]["findings"]) if "index_add" in finding["op"]]
-    first, child = report["processes"]
+    first, second = report["processes"]
     assert "findings" not in first
     assert at_risk
-    assert set(at_risk) <= set(child["findings"])
+    assert set(at_risk) <= set(second["findings"])
+    assert len(load_families(sorted(spawned.glob("trace*.json")))) == 2  # each once, though the child is named too
 
 
-@pytest.mark.slow
-def test_a_pattern_that_names_the_children_too_takes_each_in_once(folder: Path) -> None:
-    same_with_and_without(folder, PROCESS.format(method="fork", seed=0))
-    assert len(load_families(sorted(folder.glob("trace*.json")))) == 2
-
-
-@pytest.mark.slow
-def test_of_a_child_whose_trace_is_gone_nothing_is_claimed(folder: Path) -> None:
-    same_with_and_without(folder, PROCESS.format(method="fork", seed=0))
-    (folder / "trace.child-1.json").unlink()
-    (trace,) = load_families([folder / "trace.json"])
+def test_of_a_child_whose_trace_is_gone_nothing_is_claimed(spawned: Path, tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_bytes((spawned / "trace.json").read_bytes())
+    (trace,) = load_families([tmp_path / "trace.json"])
     assert [spot.count for spot in trace.blind_spots if spot.kind is BlindSpotKind.OTHER_PROCESS] == [1]
-
-
-def test_a_child_without_a_step_that_computed_is_not_called_followed() -> None:
-    child = Child(role="1", started_by=StartedBy.SPAWN, state=ChildState.UNTRAINED, calls=3)
-    assert not child.is_followed
 
 
 RAY = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import tracer
+import tracer as package
 from tests.support.build import call, trace
 from tests.support.command import Command, process, tracer_process
 from tracer.errors import UsageError
@@ -88,9 +88,9 @@ def test_another_program_that_takes_the_scripts_place_is_told(tmp_path: Path, pr
 
 
 # --- tracebacks as the script alone would have printed them ---
-OURS = str(Path(tracer.__file__).parent / "recording" / "invented.py")
+OURS = str(Path(package.__file__).parent / "recording" / "invented.py")
 
-BUNDLED = str(Path(tracer.__file__).parent / "bundled" / "invented.py")
+BUNDLED = str(Path(package.__file__).parent / "bundled" / "invented.py")
 
 
 def call_through(*files: str, last: Callable[[], object]) -> BaseException:
@@ -223,24 +223,13 @@ def test_a_run_that_is_too_short_is_told(steps: StepRange, finished: int, is_mis
 
 
 # --- the text of lines ---
-SCRIPT = """\
-import torch
-
-x = torch.ones(3, requires_grad=True)
-y = x.cumsum(0).sum()
-y.backward()
-"""
 
 
-def test_lines_are_kept_only_when_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    tracer = Command(capsys, monkeypatch)
-    (tmp_path / "train.py").write_text(SCRIPT)
-    for options, kept in (((), None), (("--with-source",), "y = x.cumsum(0).sum()")):
-        assert tracer("run", *options, "-o", "t.json", "train.py").code == 0
-        assert Trace.load(tmp_path / "t.json").source_lines.get("train.py:4") == kept
+@pytest.mark.parametrize(("options", "kept"), [((), None), (("--with-source",), "y = torch.ones(3).cumsum(0)")])
+def test_lines_are_kept_only_when_asked(tracer: Command, options: tuple[str, ...], kept: str | None) -> None:
+    Path("train.py").write_text("import torch\ny = torch.ones(3).cumsum(0)\n")
+    assert tracer("run", *options, "-o", "t.json", "train.py").code == 0
+    assert Trace.load("t.json").source_lines.get("train.py:2") == kept
 
 
 def test_files_outside_the_folder_and_installed_ones_are_never_read(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-import textwrap
 from pathlib import Path
 from types import ModuleType
 
@@ -75,56 +74,43 @@ def test_a_script_without_torch_has_its_variables_noted(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_notes_nothing(tmp_path: Path) -> None:
-    script = (
-        "import os, torch\n"
-        "child = os.fork()\n"
-        "if child == 0:\n"
-        f"    os.environ[{NAMED!r}] = '5'\n"
-        "    torch.use_deterministic_algorithms(True)\n"
-        "    os._exit(0)\n"
-        "os.waitpid(child, 0)\n"
-        "torch.ones(2).sum()\n"
-    )
-    if not hasattr(os, "fork"):
-        pytest.skip("no fork")
+    script = f"""\
+import os, torch
+if (child := os.fork()) == 0:
+    os.environ[{NAMED!r}] = "5"
+    torch.use_deterministic_algorithms(True)
+    os._exit(0)
+os.waitpid(child, 0)
+torch.ones(2).sum()
+"""
     trace = run(tmp_path, script)
     assert [event for event in trace.events if event.kind in (EventKind.VARIABLE, EventKind.SETTING)] == []
 
 
-def test_what_a_script_sees_of_the_environment_is_the_same(tmp_path: Path) -> None:
-    script = "import os, sys\nos.environ['A_VARIABLE'] = 'x'\nos.system('echo $A_VARIABLE')\n"
-    (tmp_path / "script.py").write_text(script)
-    done = tracer_process("run", "script.py", cwd=tmp_path)
-    assert done.out == "x\n"
-
-
-def test_a_setter_that_fails_ends_the_script_as_it_would(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import torch\ntorch.set_num_threads(-1)\n")
-    done = tracer_process("run", "script.py", cwd=tmp_path)
-    assert done.code == 1
-    assert 'File "' in done.err
-    assert 'script.py", line 2' in done.err
+@pytest.mark.parametrize(
+    ("script", "code", "said"),
+    [
+        ("import os, sys\nos.environ['A_VARIABLE'] = 'x'\nos.system('echo $A_VARIABLE')\n", 0, ""),
+        ("import torch\ntorch.set_num_threads(-1)\n", 1, 'script.py", line 2'),
+        ("import os\nos.environ['A'] = 'a\\0b'\n", 1, "ValueError: embedded null byte"),
+    ],
+    ids=["set", "a setter that fails", "a variable that the system refuses"],
+)
+def test_a_watched_script_sees_and_ends_as_it_would(tracer: Command, script: str, code: int, said: str) -> None:
+    Path("script.py").write_text(script)
+    done = tracer("run", "script.py")
+    assert (done.code, done.out) == (code, "" if code else "x\n")
+    assert said in done.err
     assert os.path.join("tracer", "recording") not in done.err
+    assert Path("trace.json").exists()
 
 
-def test_a_variable_that_the_system_refuses_ends_the_script_as_it_would(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import os\nos.environ['A'] = 'a\\0b'\n")
-    done = tracer_process("run", "script.py", cwd=tmp_path)
-    assert done.code == 1
-    assert "ValueError: embedded null byte" in done.err
-    assert os.path.join("tracer", "recording") not in done.err
-    assert (tmp_path / "trace.json").exists()
-
-
-def test_nothing_is_watched_when_the_script_has_ended(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    tracer = Command(capsys, monkeypatch)
+def test_nothing_is_watched_when_the_script_has_ended(tracer: Command) -> None:
     before = os.putenv, os.unsetenv
-    (tmp_path / "script.py").write_text("import torch\ntorch.ones(2).sum()\n")
-    assert tracer("run", "-o", tmp_path / "trace.json", tmp_path / "script.py").code == 0
+    Path("script.py").write_text("import torch\ntorch.ones(2).sum()\n")
+    assert tracer("run", "script.py").code == 0
     assert (os.putenv, os.unsetenv) == before
-    assert tracer("run", "-o", tmp_path / "trace.json", tmp_path / "no_such_script.py").code == 2
+    assert tracer("run", "no_such_script.py").code == 2
     assert (os.putenv, os.unsetenv) == before
 
 
@@ -212,24 +198,21 @@ def test_files_of_others_are_not_read(tmp_path: Path) -> None:
     assert hints_of(trace(*calls), str(tmp_path)) == ()
 
 
-def test_a_script_and_what_it_imports_are_read_and_a_report_tells_it_once(tmp_path: Path) -> None:
-    (tmp_path / "data.py").write_text("import os\nNAMES = list(os.listdir('.'))\n", encoding="utf-8")
-    script = """
-        import data
-        import torch
-
-        torch.manual_seed(0)
-        model = torch.nn.Linear(2, 2)
-        model(torch.ones(2, 2)).sum().backward()
-        torch.optim.SGD(model.parameters(), lr=0.1).step()
-    """
-    (tmp_path / "train.py").write_text(textwrap.dedent(script), encoding="utf-8")
-    assert tracer_process("run", "train.py", cwd=tmp_path).code == 0
-    assert [hint.location for hint in Trace.load(tmp_path / "trace.json").hints] == ["data.py:2"]
-    told = tracer_process("report", "trace.json", cwd=tmp_path, COLUMNS="100").out
-    assert "data.py:2: `os.listdir` gives its names in any order" in told
+def test_a_script_and_what_it_imports_are_read_and_a_report_tells_it_once(
+    tracer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    Path("data_of_ours.py").write_text("import os\nNAMES = list(os.listdir('.'))\n")
+    Path("train.py").write_text(
+        "import data_of_ours, torch\ntorch.manual_seed(0)\ntorch.nn.Linear(2, 2)(torch.ones(2, 2)).sum().backward()\n"
+    )
+    assert tracer("run", "train.py").code == 0
+    sys.modules.pop("data_of_ours")
+    assert [hint.location for hint in Trace.load("trace.json").hints] == ["data_of_ours.py:2"]
+    told = tracer("report", "trace.json").out
+    assert "data_of_ours.py:2: `os.listdir` gives its names in any order" in told
     assert told.startswith("# No risk found in")
-    assert "os.listdir" not in tracer_process("report", "trace.json", "--no-hints", cwd=tmp_path).out
+    assert "os.listdir" not in tracer("report", "trace.json", "--no-hints").out
 
 
 def test_a_file_that_is_named_in_two_ways_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,8 @@ def repeated(
 
 
 PROGRAMS = [
-    pytest.param(SPAWNED, IN_TRAINING, "child 2", id="spawned"),
+    pytest.param(SPAWNED.replace("spawn", "fork"), IN_TRAINING, "child 2", id="forked"),
+    pytest.param(SPAWNED, IN_TRAINING, "child 2", id="spawned", marks=pytest.mark.slow),
     pytest.param(RANKS, IN_RANK, "child 1.2", id="rank", marks=pytest.mark.slow),
     pytest.param(LOADER, IN_LOADER, "child 2", id="loader", marks=pytest.mark.slow),
 ]

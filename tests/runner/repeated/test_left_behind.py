@@ -44,13 +44,6 @@ main()
 """
 
 
-@pytest.fixture
-def tracer(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """``tracer(...)`` in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return Command(capfd, monkeypatch)
-
-
 def test_runs_that_end_with_other_weights_do_not_agree_though_all_calls_do(tracer: Command) -> None:
     Path("leaves.py").write_text(LEAVES)
     done = tracer("repeat", "--no-hold", "--format", "text,json,html", "leaves.py", "other")

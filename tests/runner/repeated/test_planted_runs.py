@@ -13,14 +13,7 @@ from tests.support.slow import slow_unless
 from tracer.divergence.causes import RootCause
 
 #: Programs of causes that no test within a process has; of their twins the one that says most: equal bits.
-FAULTS_IN_EVERY_RUN = {
-    "empty_is_read",
-    "index_put",
-    "learning_rate_of_the_clock",
-    "left_behind",
-    "order_of_a_set",
-    "pointer_writes",
-}
+FAULTS_IN_EVERY_RUN = {"empty_is_read", "index_put", "left_behind", "pointer_writes"}
 TWINS_IN_EVERY_RUN = {"index_put"}
 
 

@@ -23,15 +23,6 @@ x = torch.ones(4) * factor
 AGREES = "import sys, torch\ntorch.manual_seed(0)\nx = torch.rand(4) * len(sys.argv)\n"
 
 
-@pytest.fixture
-def tracer(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """``tracer(...)`` in an empty folder; what its runs print is captured too."""
-    for name in ("RANK", "WORLD_SIZE", "TRACER_DEBUG"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return Command(capfd, monkeypatch)
-
-
 def test_runs_that_part_exit_with_1_and_leave_recordings_json_and_a_page(tracer: Command, tmp_path: Path) -> None:
     Path("parts.py").write_text(PARTS)
     done = tracer("repeat", "--format", "text,json,html", "-o", "out", "parts.py")

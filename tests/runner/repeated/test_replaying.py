@@ -23,13 +23,6 @@ torch.sigmoid(model(torch.ones(2, 4))).sum().backward()
 """
 
 
-@pytest.fixture
-def tracer(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """``tracer(...)`` in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return Command(capfd, monkeypatch)
-
-
 @pytest.mark.parametrize(
     ("other", "cause", "contradicts", "says"),
     [
