@@ -388,6 +388,16 @@ WAYS = {
         "    x = each(x) * 3\nop(x)\n",
         7,
     ),
+    "what a hash was given": (
+        "import xxhash\nh = xxhash.xxh64(b'x')\nh.update(os.urandom(4))\nx = 1\nop(h.hexdigest())\n",
+        7,
+    ),
+    "what a hash of an object's own was given": (
+        "import hashlib\nclass Name:\n    def __init__(self):\n        self.h = hashlib.blake2b(digest_size=8)\n"
+        "    def add(self, k):\n        self.h.update(k)\n        return self\n"
+        "name = Name().add(os.urandom(3))\nop(name.h.hexdigest())\n",
+        12,
+    ),
     "which class it is": ("kind = (int, str)[K > 0]\nmade = kind()\nop(made)\n", 5),
     "a call that one run alone makes inside a library": (
         "import functools\ndef each(k, of):\n    y = k\n    return y\ndef own(f, n):\n    return f(n)\nx = 1\n"

@@ -37,8 +37,6 @@ _HANDLES = {"threading", "multiprocessing", "subprocess", "concurrent", "asyncio
 _READY = frozenset({"queue", "unfinished_tasks", "pid"})
 #: By the type of a generator: where the global one of that type is.
 _GLOBAL = {"random.Random": ("random", "_inst"), "numpy.random.mtrand.RandomState": ("numpy.random.mtrand", "_rand")}
-#: Longer texts of a digest are digested themselves.
-_LONGEST = 40
 #: Code, and not values.
 CODE = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -186,7 +184,7 @@ class VariableDigests:
         except Exception:  # half-made objects, arrays that change meanwhile: a failure must not reach the program
             return NO_DIGEST
         without = reduce(lambda text, state: text.replace(state, ""), look.generators, found)
-        found = found if len(found) <= _LONGEST else f"h{digest_text(found)}"
+        found = found if len(found) <= 40 else f"h{digest_text(found)}"  # longer ones are digested themselves
         found += f"{HOLDS}{digest_text(without)}" if look.generators else ""
         return found if look.is_whole or found == NO_DIGEST else f"{found}{NO_DIGEST}"
 
@@ -336,8 +334,10 @@ def _of_array(value: Any, kind: type) -> str:
 
 
 def _of_random(value: Any, kind: type) -> str:
-    """The state of a generator of Python or NumPy; empty for anything else, and the same for all that are global."""
+    """The state of a generator of Python or NumPy, or of a hash; empty for anything else, the same for global ones."""
     name = qualified(kind)
+    if name.startswith(("_hashlib.HASH", "_blake2.blake2", "xxhash.xxh")):
+        return f"s{value.hexdigest()}"
     if name in _GLOBAL and value is getattr(sys.modules.get(_GLOBAL[name][0]), _GLOBAL[name][1], None):
         return "gglobal"  # it is followed by itself, whatever holds it
     if name == "random.Random":
