@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import sys
 import time
@@ -1503,6 +1505,35 @@ def test_the_order_in_which_threads_change_what_they_share_is_named_where_they_d
     found = [source for source in compared_lines(*runs, [0]).sources if source.reaches]
     assert (found[0].location.rpartition("/")[2], found[0].source) == (f"program.py:{line}", row), found
     assert found[0].is_threads == (row != "queue")
+
+
+def test_what_tasks_of_one_thread_change_in_turn_is_shared_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = """\
+        import asyncio, time
+        CALLS = []
+        async def fetch(k, into):
+            await time.turn(k)
+            into.append(k)
+        async def main():
+            into = []
+            await asyncio.gather(*(fetch(k, into) for k in (1, 2, 3)))
+            return into
+        CALLS.append(asyncio.run(main()))
+        """
+
+    async def turn(k: int, order: tuple[int, ...], waiting: dict[int, asyncio.Future[None]]) -> None:
+        loop = asyncio.get_running_loop()
+        waiting[k] = loop.create_future()
+        if len(waiting) == len(order):
+            loop.call_soon(lambda: [waiting[n].set_result(None) for n in order])
+        await waiting[k]
+
+    runs = []
+    for order in ((1, 2, 3), (3, 1, 2)):
+        monkeypatch.setattr(time, "turn", functools.partial(turn, order=order, waiting={}), raising=False)
+        runs.append({"": traced(tmp_path, dedent(source), name=str(order[0]))})
+    (root, *_) = [each for each in compared_lines(*runs, [0]).sources if each.reaches]
+    assert (root.location, root.source) == ("program.py:5", "shared-by-threads")
 
 
 @pytest.mark.parametrize(("call", "row"), [("random.random", "shared-by-threads"), ("time.sleep", "")])
