@@ -357,10 +357,10 @@ class LineRecording:
         return known
 
     def write_code(self, code: _Code) -> None:
-        """Write what rows refer to, once for each file."""
+        """Write what rows refer to, once for each file; before another thread takes it for written."""
         if code.number not in self._written:
-            self._written.add(code.number)
             self.write(LineCode(code.number, code.file, code.function, code.code.co_firstlineno, code.is_library))
+            self._written.add(code.number)
 
     def write_text(self, code: _Code, line: int, frame: FrameType) -> None:
         """Write what a line reads, when it is met first."""
