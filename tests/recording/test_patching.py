@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import json
@@ -14,7 +15,8 @@ import threading
 import traceback
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +57,24 @@ def greet(word: str) -> str:
 HERE = sys.modules[__name__]
 
 
-def heard(owner: Any, name: str, told: list[WatchedCall], **more: Any) -> Any:
-    """Have calls of ``owner.name`` appended to ``told``; returns what ends that."""
-    lift = place([(owner, name)], Watch(after=told.append, **more))
+@contextlib.contextmanager
+def lifted(lift: Any) -> Iterator[None]:
     assert lift is not None
-    return lift
+    try:
+        yield
+    finally:
+        lift()
+
+
+def watched(owner: Any, name: str, told: list[WatchedCall]) -> AbstractContextManager[None]:
+    """Have calls of ``owner.name`` appended to ``told``."""
+    return lifted(place([(owner, name)], Watch(after=told.append)))
 
 
 def test_a_call_is_made_as_it_was_asked_for_and_told_with_its_frame_and_result() -> None:
     told: list[WatchedCall] = []
-    lift = heard(Greeter, "greet", told)
-    try:
+    with watched(Greeter, "greet", told):
         assert Greeter("Ada").greet("hi", loudly=True) == "hi Ada!"
-    finally:
-        lift()
     assert Greeter("Ada").greet() == "hello Ada"
     (call,) = told
     assert call.frame.f_code is sys._getframe().f_code
@@ -80,24 +86,19 @@ def test_what_a_function_raises_is_its_own_and_a_watch_that_stumbles_is_nobodys(
         raise RuntimeError("a note")
 
     told: list[WatchedCall] = []
-    lifts = [heard(Greeter, "greet", told), place([(Greeter, "greet")], Watch(before=stumble, after=told.append))]
-    try:
+    with watched(Greeter, "greet", told), lifted(place([(Greeter, "greet")], Watch(before=stumble, after=told.append))):
         with pytest.raises(ValueError, match="nothing"):
             Greeter("Ada").greet("nothing")
         assert not told
         assert Greeter("Ada").greet() == "hello Ada"
         assert len(told) == 1, "the one that stumbled before the call is not told after it"
-    finally:
-        for lift in lifts:
-            assert lift is not None
-            lift()
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_watches_end_in_any_order_and_the_last_one_puts_the_function_back(first: int) -> None:
     before = vars(Greeter)["greet"]
     told: tuple[list[WatchedCall], list[WatchedCall]] = ([], [])
-    lifts = [heard(Greeter, "greet", one) for one in told]
+    lifts: list[Any] = [place([(Greeter, "greet")], Watch(after=one.append)) for one in told]
     lifts[first]()
     Greeter("Ada").greet()
     assert (len(told[first]), len(told[1 - first])) == (0, 1)
@@ -110,20 +111,17 @@ def test_watches_end_in_any_order_and_the_last_one_puts_the_function_back(first:
 
 def test_what_somebody_else_put_over_it_stays_and_tells_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[WatchedCall] = []
-    lift = heard(HERE, "greet", told)
-    ours = HERE.greet
-
-    def theirs(word: str) -> Any:
-        return ours(word)
-
-    monkeypatch.setattr(HERE, "greet", theirs)
-    lift()
+    with watched(HERE, "greet", told):
+        ours = HERE.greet
+        theirs = lambda word: ours(word)  # noqa: E731
+        monkeypatch.setattr(HERE, "greet", theirs)
     assert HERE.greet is theirs
     assert HERE.greet("hi") == "hi"
     assert not told
     monkeypatch.undo()
     assert HERE.greet is ours
-    heard(HERE, "greet", told)()
+    with watched(HERE, "greet", told):
+        pass
     assert HERE.greet is original_of(ours), "what they put back is put back by whoever comes next"
 
 
@@ -132,10 +130,9 @@ def test_an_inherited_method_leaves_nothing_in_the_class_that_it_was_watched_in(
         pass
 
     told: list[WatchedCall] = []
-    lift = heard(Child, "greet", told)
-    assert Child("Ada").greet() == "hello Ada"
-    assert Greeter("Bob").greet() == "hello Bob"
-    lift()
+    with watched(Child, "greet", told):
+        assert Child("Ada").greet() == "hello Ada"
+        assert Greeter("Bob").greet() == "hello Bob"
     assert [call.first.name for call in told] == ["Ada"]
     assert "greet" not in vars(Child)
 
@@ -143,22 +140,19 @@ def test_an_inherited_method_leaves_nothing_in_the_class_that_it_was_watched_in(
 def test_a_static_method_stays_one() -> None:
     told: list[WatchedCall] = []
     before = vars(Greeter)["shout"]
-    lift = heard(Greeter, "shout", told)
-    assert Greeter("Ada").shout("hi") == Greeter.shout("hi") == "HI"
+    with watched(Greeter, "shout", told):
+        assert Greeter("Ada").shout("hi") == Greeter.shout("hi") == "HI"
     assert [call.args for call in told] == [("hi",), ("hi",)]
-    lift()
     assert vars(Greeter)["shout"] is before
 
 
 def test_one_function_in_two_places_is_one_thing_in_both() -> None:
     face = types.SimpleNamespace(greet=greet)
     told: list[WatchedCall] = []
-    lift = place([(HERE, "greet"), (face, "greet")], Watch(after=told.append))
-    assert lift is not None
-    assert face.greet is HERE.greet
-    face.greet("hi")
-    assert len(told) == 1
-    lift()
+    with lifted(place([(HERE, "greet"), (face, "greet")], Watch(after=told.append))):
+        assert face.greet is HERE.greet
+        face.greet("hi")
+        assert len(told) == 1
     assert face.greet is HERE.greet is original_of(greet)
 
 
@@ -178,53 +172,41 @@ COPIED = ("a bound method", "a method of a C object")
 def by_identity(owner: Any, name: str) -> dict[str, Any]:
     """What a program may ask of a function."""
     function = getattr(owner, name)
-    asked = {
-        "kind": type(original_of(function)),
-        "isinstance": isinstance(function, type(original_of(function))),
-        "name": function.__name__,
-        "qualname": function.__qualname__,
-        "doc": function.__doc__,
-        "module": function.__module__ if hasattr(function, "__module__") else None,
-        "repr": repr(function),
-        "hash": hash(function),
-        "isfunction": inspect.isfunction(function),
-        "isroutine": inspect.isroutine(function),
-        "copied": copy.copy(function) == function,
+    asked: dict[str, Callable[[], Any]] = {
+        "kind": lambda: type(original_of(function)),
+        "isinstance": lambda: isinstance(function, type(original_of(function))),
+        "names": lambda: [function.__name__, function.__qualname__, function.__doc__],
+        "module": lambda: getattr(function, "__module__", None),
+        "repr": lambda: [repr(function), hash(function)],
+        "inspect": lambda: [inspect.isfunction(function), inspect.isroutine(function)],
+        "copied": lambda: copy.copy(function) == function,
+        "signature": lambda: str(inspect.signature(function)),
+        "file": lambda: inspect.getfile(function),
     }
-    try:
-        asked["signature"] = str(inspect.signature(function))
-    except ValueError:
-        asked["signature"] = None
-    try:
-        asked["file"] = inspect.getfile(function)
-    except TypeError:
-        asked["file"] = None
-    return asked
+    answers: dict[str, Any] = {}
+    for question, answer in asked.items():
+        with contextlib.suppress(AttributeError, ValueError, TypeError):
+            answers[question] = answer()
+    return answers
 
 
 @pytest.mark.parametrize("which", FUNCTIONS)
 def test_it_shows_itself_as_the_function_and_is_found_by_it(which: str) -> None:
     owner, name = FUNCTIONS[which]
     plain, before, pickled = getattr(owner, name), by_identity(owner, name), pickle.dumps(getattr(owner, name))
-    kept = {plain: "found"}
-    lift = place([(owner, name)], Watch(after=lambda _: None))
-    assert lift is not None
-    try:
+    with watched(owner, name, []):
         placed = getattr(owner, name)
         assert placed is not plain
         assert by_identity(owner, name) == before
-        assert kept[placed] == "found"
-        assert {placed: "found"}[plain] == "found"
+        assert {plain: "found"}[placed] == {placed: "found"}[plain] == "found"
         assert placed == plain
         assert plain == placed
         assert placed in [plain]
         assert placed != print
-        if which not in COPIED:
-            assert pickle.loads(pickle.dumps(placed)) == plain
         if which != "a C function":  # which names another module than the one that holds it
             assert pickle.dumps(placed) == pickled
-    finally:
-        lift()
+        if which not in COPIED:
+            assert pickle.loads(pickle.dumps(placed)) == plain
     assert getattr(owner, name) is plain
     if which not in COPIED:
         assert pickle.loads(pickle.dumps(placed)) == plain, "who kept it can still pickle it"
@@ -232,17 +214,12 @@ def test_it_shows_itself_as_the_function_and_is_found_by_it(which: str) -> None:
 
 def test_a_method_that_is_told_of_when_it_is_asked_for_is_the_method_itself() -> None:
     asked: list[Any] = []
-    plain = torch.Tensor.numpy
-    lift = place([(torch.Tensor, "numpy")], Watch(asked=asked.append))
-    assert lift is not None
-    tensor = torch.ones(2)
-    try:
+    plain, tensor = torch.Tensor.numpy, torch.ones(2)
+    with lifted(place([(torch.Tensor, "numpy")], Watch(asked=asked.append))):
         assert torch.Tensor.numpy is plain
         assert asked == [None]
         assert type(tensor.numpy) is types.BuiltinMethodType
         assert asked[1] is tensor
-    finally:
-        lift()
     assert "numpy" not in vars(torch.Tensor)
 
 
@@ -271,21 +248,14 @@ def test_listeners_share_what_is_replaced() -> None:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")
 def test_in_a_forked_child_nobody_is_told() -> None:
     told: list[WatchedCall] = []
-    lift = heard(HERE, "greet", told)
-    try:
+    with watched(HERE, "greet", told):
         HERE.greet("hi")
-        assert len(told) == 1
         child = os.fork()
+        HERE.greet("hi")
         if not child:
-            code = 1
-            try:
-                HERE.greet("hi")
-                code = 0 if len(told) == 1 else 2
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    finally:
-        lift()
+            os._exit(len(told))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert len(told) == 2
 
 
 def test_a_class_that_cannot_be_changed_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,36 +268,29 @@ def test_a_class_that_cannot_be_changed_is_left_alone(monkeypatch: pytest.Monkey
     assert torch._C.Generator.manual_seed is plain
 
 
-class _Plain:
-    held = staticmethod(len)
-
-
-class _Answers:
-    """Would give something else to whoever asks it."""
-
-    def __getattribute__(self, name: str) -> Any:
-        raise AssertionError(name)
-
-
-class _Property:
-    @property
-    def held(self) -> Any:
-        raise AssertionError
-
-
-class _Child(_Plain):
-    pass
-
-
-class _Slots:
-    __slots__ = ("held",)
-
-
 def test_what_an_object_holds_is_what_python_finds_without_asking_it() -> None:
-    owners = [kind() for kind in (_Plain, _Answers, _Property, _Child, _Slots)]
+    class Plain:
+        held = staticmethod(len)
+
+    class Answers:
+        """Would give something else to whoever asks it."""
+
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError(name)
+
+    class Property:
+        held = property(lambda self: pytest.fail("asked"))
+
+    class Child(Plain):
+        pass
+
+    class Slots:
+        __slots__ = ("held",)
+
+    owners: list[Any] = [kind() for kind in (Plain, Answers, Property, Child, Slots)]
     for owner in owners[:-1]:
         object.__getattribute__(owner, "__dict__")["held"] = abs
-    owners += [_Plain(), _Answers(), *(type(owner) for owner in owners)]
+    owners += [Plain(), Answers(), *(type(owner) for owner in owners)]
     for owner in owners:
         found = inspect.getattr_static(owner, "held", None)
         assert held_by(owner, "held") is (found.__func__ if isinstance(found, staticmethod) else found), owner
@@ -340,17 +303,13 @@ def test_dynamo_loads_its_rules_while_functions_with_defaults_are_replaced() -> 
 
     rules = trace_rules.get_torch_obj_rule_map()
     names = ("backward", "grad")
-    lift = patching.place([(torch.autograd, name) for name in names], patching.Watch())
-    assert lift is not None
-    try:
+    with lifted(place([(torch.autograd, name) for name in names], Watch())):
         found = trace_rules.get_torch_obj_rule_map.__wrapped__()
         replaced = [getattr(torch.autograd, name) for name in names]
-        assert all(type(one) is not type(patching.original_of(one)) for one in replaced)
+        assert all(type(one) is not type(original_of(one)) for one in replaced)
         assert [found[one] for one in replaced] == [rules[one] for one in replaced]
         assert rules[replaced[0]] is not rules[replaced[1]]
-        assert [one._torchdynamo_inline for one in replaced] == [patching.original_of(one) for one in replaced]
-    finally:
-        lift()
+        assert [one._torchdynamo_inline for one in replaced] == [original_of(one) for one in replaced]
 
 
 def read_only() -> torch.Tensor:
@@ -392,18 +351,11 @@ def test_a_warning_names_the_programs_line_as_it_does_without_the_recorder(
 
 
 def test_an_error_of_c_code_has_the_programs_frames_alone() -> None:
-    lift = heard(torch, "tensor", [])
-    try:
-        with pytest.raises(TypeError) as caught:
-            torch.tensor([1, "a"])
-    finally:
-        lift()
+    with watched(torch, "tensor", []), pytest.raises(TypeError) as caught:
+        torch.tensor([1, "a"])
     running.trim(caught.value)
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert [frame.line for frame in frames] == ['torch.tensor([1, "a"])']
-
-
-CHANGED = "environment-mode-changed"
 
 
 def step() -> None:
@@ -411,24 +363,16 @@ def step() -> None:
     torch.randn(4, 3, requires_grad=True).index_select(0, torch.tensor([0, 0])).exp().sum().backward()
 
 
-def found(*, goes_on: bool, times: int = 1) -> set[str]:
-    """Rules with a finding on steps under ``reproducible`` in a recording that goes on after them, or does not."""
+@pytest.mark.parametrize(("goes_on", "times"), [(False, 1), (False, 3), (True, 1)])
+def test_settings_that_are_put_back_are_a_change_where_calls_go_on(goes_on: bool, times: int) -> None:
     with DeterminismTracer() as recording:
         for _ in range(times):
             with tracer.reproducible(0):
                 step()
         if goes_on:
             step()
-    return {finding.rule for finding in judge(recording.trace, backend="cuda").findings}
-
-
-def test_settings_that_are_put_back_at_the_end_are_no_change_in_the_middle() -> None:
-    assert CHANGED not in found(goes_on=False)
-    assert CHANGED not in found(goes_on=False, times=3)
-
-
-def test_settings_that_are_put_back_before_further_calls_are() -> None:
-    assert CHANGED in found(goes_on=True)
+    rules = {finding.rule for finding in judge(recording.trace, backend="cuda").findings}
+    assert ("environment-mode-changed" in rules) is goes_on
 
 
 #: What a recorded script finds otherwise than another one: functions that seed.
@@ -481,7 +425,7 @@ with open(sys.argv[1], "w") as out:
 """
 
 
-@pytest.mark.parametrize("options", [(), ("--values",)], ids=["plain", "values"])
+@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.slow), ("--values",)], ids=["plain", "values"])
 def test_a_recorded_script_finds_every_function_of_the_standard_library_as_it_was(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:

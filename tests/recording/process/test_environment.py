@@ -7,14 +7,14 @@ import os
 import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import Any, NoReturn
 from unittest import mock
 
 import msgspec
 import pytest
 import torch
 
-from tests.support.lines import line_of, record
+from tests.support.lines import record
 from tracer.names import DeterministicMode, EventKind, Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.origin import Sites
@@ -23,39 +23,6 @@ from tracer.recording.process.environment import capture_environment
 from tracer.recording.process_watch import VariableEvents
 from tracer.recording.torch_private.seams import cudnn_number, sleeping_devices
 from tracer.trace.records import Event
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ((False, False), DeterministicMode.OFF),
-        ((True, False), DeterministicMode.ON),
-        ((True, True), DeterministicMode.WARN),
-    ],
-)
-def test_deterministic_mode(arguments: tuple[bool, bool], expected: DeterministicMode) -> None:
-    torch.use_deterministic_algorithms(arguments[0], warn_only=arguments[1])
-    assert capture_environment().deterministic_mode is expected
-
-
-def test_flags_versions_and_seeds() -> None:
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = True
-    torch.manual_seed(77)
-    found = capture_environment()
-    assert (found.cudnn_deterministic, found.cudnn_benchmark) == (True, True)
-    assert found.torch == str(torch.__version__)
-    assert found.torch_seed == 77
-    assert found.num_threads == torch.get_num_threads()
-    assert found.fill_uninitialized_memory is True
-    assert set(found.sdp_backends or ()) <= {"flash", "mem_efficient", "math", "cudnn"}
-
-
-def test_reading_starts_no_device_and_draws_no_number() -> None:
-    state = torch.get_rng_state()
-    capture_environment()
-    assert torch.equal(torch.get_rng_state(), state)
-    assert not torch.cuda.is_initialized()
 
 
 @pytest.mark.parametrize(
@@ -107,10 +74,38 @@ def test_only_variables_that_were_asked_for_and_no_names_of_people_or_hosts(monk
     assert getpass.getuser() not in [trace.sources[0].name, *trace.environment.variables.values()]
 
 
-def test_the_settings_are_those_of_the_moment_that_recording_began() -> None:
-    torch.use_deterministic_algorithms(False)
-    tracer = record(lambda: torch.use_deterministic_algorithms(True, warn_only=True))
-    assert tracer.trace.environment.deterministic_mode is DeterministicMode.OFF
+@pytest.mark.parametrize(
+    ("mode", "warns", "expected"),
+    [
+        (False, False, DeterministicMode.OFF),
+        (True, False, DeterministicMode.ON),
+        (True, True, DeterministicMode.WARN),
+    ],
+)
+def test_the_settings_are_those_of_the_moment_that_recording_began(
+    mode: bool, warns: bool, expected: DeterministicMode
+) -> None:
+    torch.use_deterministic_algorithms(mode, warn_only=warns)
+    tracer = record(lambda: torch.use_deterministic_algorithms(not mode))
+    assert tracer.trace.environment.deterministic_mode is expected
+
+
+def test_flags_versions_and_seeds_are_read_and_no_device_is_started() -> None:
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(77)
+    state = torch.get_rng_state()
+    found = capture_environment()
+    assert (found.cudnn_deterministic, found.cudnn_benchmark) == (True, True)
+    assert (found.torch, found.torch_seed) == (str(torch.__version__), 77)
+    assert found.num_threads == torch.get_num_threads()
+    assert found.fill_uninitialized_memory is True
+    assert set(found.sdp_backends or ()) <= {"flash", "mem_efficient", "math", "cudnn"}
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not torch.cuda.is_initialized()
+
+
+HERE = "tests/recording/process/test_environment.py"
 
 
 NAME = "TRACER_TEST_VARIABLE"
@@ -138,53 +133,34 @@ def only(log: EventLog) -> Event:
     return event
 
 
-def test_a_variable_that_is_set_is_noted_with_its_line(log: EventLog) -> None:
-    def sets() -> None:
-        os.environ[NAME] = "1"  # here
-
-    sets()
-    event = only(log)
-    assert (event.kind, event.name, event.before, event.value) == (EventKind.VARIABLE, NAME, "", "1")
-    assert event.location == f"tests/recording/process/test_environment.py:{line_of(sets, '# here')}"
-    assert not event.while_recording
-    assert os.environ[NAME] == "1"
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        lambda: os.environ.update({NAME: "2"}),
-        lambda: os.environ.setdefault(NAME, "2"),
-        lambda: os.environb.__setitem__(os.fsencode(NAME), b"2"),
+        lambda: os.environ.__setitem__(NAME, "1"),
+        lambda: os.environ.update({NAME: "1"}),
+        lambda: os.environ.setdefault(NAME, "1"),
+        lambda: os.environb.__setitem__(os.fsencode(NAME), b"1"),
     ],
 )
-def test_every_way_to_set_it_counts(log: EventLog, change: object) -> None:
-    change()  # type: ignore[operator]
-    assert told(log) == [("", "2")]
-    assert only(log).location.startswith("tests/recording/process/test_environment.py:")
+def test_a_variable_that_is_set_is_noted_with_its_line_whatever_the_way(log: EventLog, change: Any) -> None:
+    change()
+    event = only(log)
+    assert (event.kind, event.name, event.before, event.value) == (EventKind.VARIABLE, NAME, "", "1")
+    assert (event.location, event.while_recording) == (f"{HERE}:{change.__code__.co_firstlineno}", False)
+    assert os.environ[NAME] == "1"
 
 
-def test_a_variable_that_is_removed_is_noted(log: EventLog) -> None:
-    os.environ[NAME] = "1"
-    log.first_use(Subsystem.TORCH, None)
-    os.environ.pop(NAME)
-    assert [pair for pair in told(log) if pair != ("", "")] == [("", "1"), ("1", "")]
-
-
-def test_the_same_value_again_and_other_variables_are_no_events(log: EventLog) -> None:
+def test_the_same_value_again_other_variables_and_those_of_torch_are_no_events(log: EventLog) -> None:
     os.environ.setdefault("TRACER_TEST_OTHER", "1")
     os.environ.pop("TRACER_TEST_OTHER")
-    assert told(log) == []
     os.environ[NAME] = "1"
     os.environ[NAME] = "1"
     os.environ.setdefault(NAME, "2")
-    assert told(log) == [("", "1")]
-
-
-def test_a_block_that_puts_every_variable_back_changed_none(log: EventLog) -> None:
-    os.environ[NAME] = "1"
     with mock.patch.dict(os.environ, {"TRACER_TEST_OTHER": "x"}):  # clears the environment and fills it again
         assert "TRACER_TEST_OTHER" in os.environ
+    path = os.path.join(os.path.dirname(torch.__file__), "x.py")
+    exec(compile(f"import os\nos.environ[{NAME!r}] = 'cache'", path, "exec"), {})
+    assert os.environ[NAME] == "cache"
     assert told(log) == [("", "1")]
 
 
@@ -196,28 +172,14 @@ def test_a_variable_that_was_missing_as_something_started_did_change(log: EventL
     assert [(one.name, one.value) for one in log.listed()] == [("cuda", ""), (NAME, "1")]
 
 
-def test_what_began_unseen_is_noted_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(NAME, raising=False)
-    made = EventLog(Sites())
-    events = VariableEvents(made, [NAME], lambda: made.first_use(Subsystem.CUDA, None))
-    events.start()
-    monkeypatch.setenv(NAME, "1")
-    events.stop()
-    cuda, variable = made.listed()
-    assert (cuda.name, variable.name) == ("cuda", NAME)
-    assert cuda.first < variable.first
-
-
 def test_a_line_that_sets_other_values_is_one_event(log: EventLog) -> None:
     for number in range(3):
         os.environ[NAME] = "1"
         log.first_use(list(Subsystem)[number], None)
         os.environ.pop(NAME)
         log.first_use(list(Subsystem)[number + 4], None)
-    assert [(one.before, one.value, one.count) for one in log.listed() if one.name == NAME] == [
-        ("", "1", 3),
-        ("1", "", 3),
-    ]
+    own = [(one.before, one.value, one.count) for one in log.listed() if one.name == NAME]
+    assert own == [("", "1", 3), ("1", "", 3)]
     for number in range(10_000):
         os.environ[NAME] = str(number)
     assert len(log.listed()) < 5_000
@@ -234,17 +196,6 @@ def test_exceptions_are_the_originals(log: EventLog) -> None:
         os.putenv(NAME)  # type: ignore[call-arg]
     assert told(log) == []
     assert NAME not in os.environ
-
-
-def test_what_torch_sets_for_itself_is_not_the_programs(log: EventLog) -> None:
-    import torch
-
-    code = compile(
-        f"import os\nos.environ[{NAME!r}] = 'cache'", os.path.join(os.path.dirname(torch.__file__), "x.py"), "exec"
-    )
-    exec(code, {})
-    assert os.environ[NAME] == "cache"
-    assert told(log) == []
 
 
 def test_everything_is_put_back_in_any_order() -> None:

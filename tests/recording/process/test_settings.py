@@ -18,7 +18,6 @@ import torch.distributed
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from tests.support.bits import bits
 from tests.support.command import process
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer
@@ -63,12 +62,9 @@ def set_attribute(owner: Any, name: str, value: Any) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("change", "name", "before", "value"),
     [
-        (lambda: torch.use_deterministic_algorithms(True), MODE, "off", "on"),
         (lambda: torch.use_deterministic_algorithms(True, warn_only=True), MODE, "off", "warn"),
         (lambda: torch.set_deterministic_debug_mode("error"), MODE, "off", "on"),
-        (lambda: torch.set_deterministic_debug_mode(1), MODE, "off", "warn"),
         (set_attribute(CUDNN, "benchmark", True), BENCHMARK, "False", "True"),
-        (set_attribute(CUDNN, "deterministic", True), "torch.backends.cudnn.deterministic", "False", "True"),
         (set_attribute(CUDNN, "enabled", False), "torch.backends.cudnn.enabled", "True", "False"),
         (
             set_attribute(torch.utils.deterministic, "fill_uninitialized_memory", False),
@@ -83,41 +79,23 @@ def set_attribute(owner: Any, name: str, value: Any) -> Callable[[], None]:
             "high",
         ),
         (lambda: torch.backends.cuda.enable_math_sdp(False), "torch.backends.cuda.enable_math_sdp", "True", "False"),
+        (lambda: [torch.set_num_threads(count) for count in (7, 8)], "torch.set_num_threads", "7", "8"),
     ],
 )
 def test_a_setting_that_changes_is_an_event_under_the_name_that_users_write(
     change: Callable[[], None], name: str, before: str, value: str
 ) -> None:
-    tracer = record(change)
-    assert changes(tracer) == [(name, before, value)]
-    (event,) = settings(tracer)
-    assert event.while_recording
-    assert not event.after_calls
-    assert event.location.startswith("tests/recording/process/test_settings.py:")
-
-
-def test_the_number_of_threads_is_a_setting() -> None:
-    now = torch.get_num_threads()
-    tracer = record(lambda: torch.set_num_threads(now + 1))
-    assert changes(tracer) == [("torch.set_num_threads", str(now), str(now + 1))]
-
-
-def test_the_line_is_the_one_that_set_it() -> None:
-    def sets() -> None:
-        some_op()
-        torch.backends.cudnn.benchmark = True  # here
-
-    (event,) = settings(record(sets))
-    assert event.location == f"tests/recording/process/test_settings.py:{line_of(sets, '# here')}"
+    *_, event = settings(tracer := record(lambda: (some_op(), change())))
+    assert changes(tracer)[-1] == (name, before, value)
+    assert (event.while_recording, event.after_calls) == (True, False), "an op of no module is no forward call"
+    assert event.location.startswith(f"{HERE}:")
 
 
 @pytest.mark.parametrize(
     "same",
     [
-        lambda: torch.use_deterministic_algorithms(False),
         lambda: torch.set_deterministic_debug_mode(0),
         set_attribute(CUDNN, "benchmark", False),
-        lambda: torch.set_float32_matmul_precision("highest"),
         lambda: torch.set_num_threads(torch.get_num_threads()),
     ],
 )
@@ -125,26 +103,11 @@ def test_the_same_value_again_is_no_event(same: Callable[[], None]) -> None:
     assert settings(record(same)) == []
 
 
-def test_after_calls_says_whether_forward_calls_came_before() -> None:
-    model = torch.nn.Linear(2, 2)
-
-    def step() -> None:
-        torch.ones(3).sin()  # data preparation is no forward call
-        torch.use_deterministic_algorithms(True)
-        model(torch.ones(1, 2))
-        torch.use_deterministic_algorithms(False)
-
-    assert [event.after_calls for event in settings(record(step))] == [False, True]
-
-
 @contextmanager
 def mode(on: bool) -> Iterator[None]:
-    before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(on)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)
+    yield
+    torch.use_deterministic_algorithms(not on)
 
 
 @pytest.mark.parametrize("with_optimizer", [True, False])
@@ -170,12 +133,13 @@ def test_a_change_between_two_steps_parts_no_phases() -> None:
 
     def steps() -> None:
         for on in (True, False):
-            torch.use_deterministic_algorithms(on)
+            torch.use_deterministic_algorithms(on)  # here
             model(torch.ones(1, 2)).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
 
     first, second = settings(record(steps))
+    assert first.location == f"{HERE}:{line_of(steps, '# here')}"
     assert (first.parts_phases, first.after_calls) == (False, False)
     assert (second.parts_phases, second.after_calls) == (False, True)
 
@@ -185,38 +149,47 @@ def test_a_change_in_every_step_is_one_event_with_its_count() -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
 
     def steps() -> None:
-        for _ in range(20):
+        for _ in range(3):
             loss = model(torch.ones(1, 2)).sum()
-            torch.use_deterministic_algorithms(True)
-            loss.backward()
-            torch.use_deterministic_algorithms(False)
+            with mode(True):
+                loss.backward()
             optimizer.step()
 
     on, off = settings(record(steps))
-    assert (on.count, off.count) == (20, 20)
-    assert on.parts_phases
-    assert not off.parts_phases
+    assert (on.count, off.count, on.parts_phases, off.parts_phases) == (3, 3, True, False)
     assert on.first < off.first < on.last < off.last
 
 
-def test_a_block_in_which_nothing_ran_changed_nothing() -> None:
+def test_a_block_in_which_nothing_ran_changed_nothing_and_one_in_which_something_ran_did() -> None:
     def probe() -> None:
         some_op()
         with mode(True):
             pass
         with CUDNN.flags(enabled=True, benchmark=True, deterministic=True):
             pass
-        some_op()
-
-    assert settings(record(probe)) == []
-
-
-def test_a_block_in_which_something_ran_changed_something() -> None:
-    def block() -> None:
         with CUDNN.flags(enabled=True, benchmark=True):
             some_op()
 
-    assert changes(record(block)) == [(BENCHMARK, "False", "True"), (BENCHMARK, "True", "False")]
+    assert changes(record(probe)) == [(BENCHMARK, "False", "True"), (BENCHMARK, "True", "False")]
+
+
+def test_exceptions_are_the_originals() -> None:
+    def errors() -> list[str]:
+        found = []
+        for call in (
+            lambda: torch.set_num_threads(-1),
+            lambda: torch._C._set_cudnn_benchmark("yes"),
+            lambda: torch.use_deterministic_algorithms("yes"),  # type: ignore[arg-type]
+        ):
+            with pytest.raises((RuntimeError, TypeError, ValueError)) as caught:
+                call()
+            found.append(f"{caught.type.__name__}: {caught.value}".splitlines()[0])
+        return found
+
+    watched: list[list[str]] = []
+    tracer = record(lambda: watched.append(errors()))
+    assert watched == [errors()]
+    assert settings(tracer) == []
 
 
 def test_cudnns_other_settings_do_not_matter_while_it_is_off() -> None:
@@ -255,27 +228,6 @@ def test_the_phase_is_the_one_in_which_it_happened() -> None:
     assert [event.phase for event in settings(record(step))] == [Phase.FORWARD, Phase.BACKWARD]
 
 
-def test_exceptions_and_results_are_the_originals() -> None:
-    alone: list[str] = []
-    for errors in (alone, watched := []):
-        for call in (
-            lambda: torch.set_num_threads(-1),
-            lambda: torch._C._set_cudnn_benchmark("yes"),
-            lambda: torch.use_deterministic_algorithms("yes"),  # type: ignore[arg-type]
-        ):
-
-            def one(call: Any = call, errors: list[str] = errors) -> None:
-                try:
-                    call()
-                except Exception as problem:
-                    errors.append(f"{type(problem).__name__}: {problem}".splitlines()[0])
-
-            one() if errors is alone else record(one)
-    assert alone == watched
-    assert len(alone) == 3
-    assert settings(record(lambda: None)) == []
-
-
 def held() -> list[object]:
     """Everything that is replaced while somebody listens."""
     found = [getattr(owner, name) for one, _ in seams.settings() for owner, name in held_by(one.watched[0])]
@@ -309,22 +261,6 @@ def test_a_setter_that_was_kept_works_on_when_nobody_listens() -> None:
     assert settings(tracer) == []
 
 
-def test_a_step_with_settings_that_change_gives_the_same_bits() -> None:
-    def run(watched: bool) -> list[torch.Tensor]:
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5))
-
-        def step() -> None:
-            loss = model(torch.randn(2, 4)).sum()
-            with mode(True):
-                loss.backward()
-
-        record(step) if watched else step()
-        return [*(parameter.grad for parameter in model.parameters() if parameter.grad is not None), torch.rand(3)]
-
-    assert [bits(one) for one in run(True)] == [bits(one) for one in run(False)]
-
-
 @pytest.mark.slow
 def test_compiled_code_that_sets_deterministic_mode_outlives_the_watch(tmp_path: Path) -> None:
     code = (
@@ -353,10 +289,6 @@ def read(name: str) -> Any:
     return read_settings([name]).get(name.removesuffix("()"))
 
 
-class Colour(enum.Enum):
-    RED = 1
-
-
 class Loud(str, enum.Enum):
     HIGH = "high"
 
@@ -374,7 +306,6 @@ def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         (True, True),
         (0, 0),
         ("high", "high"),
-        (Colour.RED, "RED"),
         (Loud.HIGH, "HIGH"),
         (torch._C._BlasBackend.Cublas, "Cublas"),
         ((False, "auto"), "False, auto"),
@@ -394,54 +325,26 @@ def test_a_value_is_told_as_a_trace_can_hold_it(module: types.ModuleType, held: 
     assert read("settings_of_a_test.asked()") == told
 
 
+def test_what_cannot_be_read_is_left_out_and_imports_nothing(module: types.ModuleType) -> None:
+    def fails(name: str = "") -> None:
+        raise RuntimeError("not in this build, or asked of the module's own __getattr__")
+
+    module.fails = module.__getattr__ = fails  # type: ignore[attr-defined, method-assign]
+    names = ["torch.no_such_setting", "torch.get_num_threads.deeper()", "no_such_package.setting", "torch.nn()"]
+    assert read_settings([*names, "settings_of_a_test.fails()", "settings_of_a_test.lazy.setting"]) == {}
+
+
+def test_what_asking_would_settle_is_not_asked_before_calls() -> None:
+    before = read_settings(asked().settings, before_calls=True)
+    assert "torch.backends.cpu.get_cpu_capability" not in before
+    assert "torch.cuda.tunable.is_enabled" not in read_settings(asked().settings)
+
+
 def test_torchs_own_settings_are_read_where_they_lie() -> None:
     assert read("torch.backends.cudnn.benchmark") is torch.backends.cudnn.benchmark
     assert read("torch.get_float32_matmul_precision()") == torch.get_float32_matmul_precision()
     assert read("torch.backends.cuda.matmul.allow_tf32") is torch.backends.cuda.matmul.allow_tf32
     assert read("torch.utils.deterministic.fill_uninitialized_memory") is True
-
-
-@pytest.mark.parametrize(
-    "name", ["torch.no_such_setting", "torch.get_num_threads.deeper()", "no_such_package.setting", "torch.nn()"]
-)
-def test_what_cannot_be_read_is_left_out(name: str) -> None:
-    assert read_settings([name]) == {}
-
-
-def test_a_function_that_fails_is_left_out(module: types.ModuleType) -> None:
-    def fails() -> None:
-        raise RuntimeError("not in this build")
-
-    module.fails = fails  # type: ignore[attr-defined]
-    assert read("settings_of_a_test.fails()") is None
-
-
-def test_asking_imports_nothing(module: types.ModuleType) -> None:
-    def imports(name: str) -> None:
-        raise AssertionError(f"{name} was asked of the module's own __getattr__")
-
-    module.__getattr__ = imports  # type: ignore[method-assign]
-    assert read("settings_of_a_test.lazy.setting") is None
-    code = (
-        "import sys, torch\n"
-        "from tracer.recording.process.settings import read_settings\n"
-        "before = set(sys.modules)\n"
-        "found = read_settings(['torch._inductor.config.max_autotune', 'torch.onnx.name'])\n"
-        "print(found, set(sys.modules) - before, torch.cuda.is_initialized())"
-    )
-    done = process("-c", code, cwd=ROOT)
-    assert done.out == "{} set() False\n", done.err
-
-
-def test_neither_settings_nor_variables_nor_events_import_torch() -> None:
-    modules = "process.settings", "events", "process_watch"
-    code = "import sys\n" + "".join(f"import tracer.recording.{name}\n" for name in modules)
-    code += "from tracer.tables.asked import asked\n"
-    code += "tracer.recording.process.settings.read_settings(asked().settings)\n"
-    code += "watch = tracer.recording.process_watch.ProcessWatch(tracer.recording.origin.Sites(), ['A'])\n"
-    code += "watch.enter()\nimport os\nos.environ['A'] = '1'\nassert len(watch.log.listed()) == 1\nwatch.leave()\n"
-    done = process("-c", code + "print('torch' in sys.modules)", cwd=ROOT)
-    assert done.out == "False\n", done.err
 
 
 def test_variables_are_those_of_the_names_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,7 +353,7 @@ def test_variables_are_those_of_the_names_that_are_set(monkeypatch: pytest.Monke
     assert set_variables(["TWO", "ONE"]) == {"ONE": "1"}
 
 
-def test_each_setting_is_asked_once(module: types.ModuleType) -> None:
+def test_each_setting_is_asked_once() -> None:
     names = asked().settings
     assert len(set(names)) == len(names)
     assert names == from_tables()
@@ -467,29 +370,6 @@ def test_the_environment_of_a_trace_has_what_the_table_names(monkeypatch: pytest
     assert {name: found.variables[name] for name in named} == dict.fromkeys(named, "set-by-a-test")
     assert found.settings == read_settings(asked().settings)
     assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
-
-
-def test_what_asking_would_settle_is_asked_after_calls_only() -> None:
-    code = (
-        "import os, torch\n"
-        "from tracer import DeterminismTracer\n"
-        "with DeterminismTracer() as tracer:\n"
-        "    os.environ['ATEN_CPU_CAPABILITY'] = 'default'\n"
-        "    torch.ones(3).sum()\n"
-        "print(torch.backends.cpu.get_cpu_capability(), tracer.trace.environment.settings)"
-    )
-    done = process("-c", code, cwd=ROOT)
-    assert done.out.startswith(("DEFAULT ", "NO AVX "))  # torch 2.4 has the second name for it
-    before = read_settings(asked().settings, before_calls=True)
-    assert "torch.backends.cpu.get_cpu_capability" not in before
-    assert "torch.cuda.tunable.is_enabled" not in read_settings(asked().settings)
-
-
-def test_reading_the_tables_settings_starts_nothing_and_draws_nothing() -> None:
-    state = torch.get_rng_state()
-    read_settings(asked().settings)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert not torch.cuda.is_initialized()
 
 
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
@@ -523,8 +403,7 @@ def test_the_line_that_started_cuda_is_noted_once() -> None:
         torch.cuda.init()
 
     event = first(record(step), "cuda")
-    assert event.location == f"tests/recording/process/test_settings.py:{line_of(step, '# here')}"
-    assert event.count == 1
+    assert (event.location, event.count) == (f"{HERE}:{line_of(step, '# here')}", 1)
 
 
 @pytest.mark.usefixtures("gpu")
@@ -601,7 +480,7 @@ def test_a_process_group_starts_its_library(monkeypatch: pytest.MonkeyPatch, by_
 
     event = first(record(step), "nccl")
     where = "# here: by keyword" if by_keyword else "# here: by position"
-    assert event.location == f"tests/recording/process/test_settings.py:{line_of(step, where)}"
+    assert event.location == f"{HERE}:{line_of(step, where)}"
     assert torch.distributed.init_process_group is started
 
 
@@ -648,17 +527,10 @@ def test_libraries_are_known_by_their_first_call() -> None:
         cell(torch.ops.c10d.allreduce_.default, "cuda", 6),
         cell(torch.ops.c10d.allreduce_.default, "npu", 7),
     ]
-    found = {event.name: event for event in first_calls(cells)}
-    assert {name: event.location for name, event in found.items()} == {
-        "cuda": "train.py:2",
-        "cublas": "train.py:3",
-        "cudnn": "train.py:5",
-        "nccl": "train.py:6",
-        "npu": "train.py:7",
-        "hccl": "train.py:7",
-    }
-    assert found["cuda"].first < found["cublas"].first < found["cudnn"].first
-    assert all(event.while_recording for event in found.values())
+    found = sorted(first_calls(cells), key=lambda event: event.first)
+    lines = [("cuda", 2), ("cublas", 3), ("cudnn", 5), ("nccl", 6), ("npu", 7), ("hccl", 7)]
+    assert [(event.name, event.location) for event in found] == [(name, f"train.py:{line}") for name, line in lines]
+    assert all(event.while_recording for event in found)
 
 
 def test_of_two_first_uses_the_earlier_one_stands() -> None:
@@ -674,3 +546,6 @@ def test_inductors_compilations_stay_apart() -> None:
     noted = [Event(kind=EventKind.FIRST_USE, name="inductor", first=at, last=at) for at in (1, 3)]
     call = Event(kind=EventKind.FIRST_USE, name="cuda", first=2, last=2)
     assert with_first_calls(noted, [call]) == (noted[0], call, noted[1])
+
+
+HERE = "tests/recording/process/test_settings.py"
