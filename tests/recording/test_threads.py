@@ -15,7 +15,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.lines import record
-from tests.support.slow import slow_unless
 from tracer import DeterminismTracer
 from tracer.errors import UsageError
 from tracer.names import BlindSpotKind
@@ -138,68 +137,9 @@ def test_what_runs_in_turns_is_refused_as_it_is_decorated(function: Callable[[],
         DeterminismTracer()(function)
 
 
-#: Programs that once aborted the interpreter as it ended, and those beside them.
-PROGRAMS = {
-    "a pool": """
-        from concurrent.futures import ThreadPoolExecutor
-        started = threading.Barrier(2, timeout=60)
-        inside = tracer(lambda: started.wait() and None)
-        def second():
-            try:
-                inside()
-            except Exception as problem:
-                print(type(problem).__name__)
-                started.wait()
-        with ThreadPoolExecutor(2) as pool:
-            for one in [pool.submit(second), pool.submit(second)]:
-                one.result()
-        """,
-    "a thread that ends inside": """
-        thread = threading.Thread(target=tracer.__enter__)
-        thread.start(); thread.join()
-        try:
-            tracer.__exit__(None, None, None)
-        except Exception as problem:
-            print(type(problem).__name__)
-        """,
-    "a tracer that is dropped inside": """
-        def work():
-            DeterminismTracer().__enter__(); gc.collect()
-        thread = threading.Thread(target=work)
-        thread.start(); thread.join()
-        print("UsageError")
-        """,
-    "left elsewhere": """
-        def work():
-            try:
-                tracer.__exit__(None, None, None)
-            except Exception as problem:
-                print(type(problem).__name__)
-        tracer.__enter__()
-        thread = threading.Thread(target=work)
-        thread.start(); thread.join()
-        """,
-    "with values": """
-        tracer = DeterminismTracer(values=True)
-        thread = threading.Thread(target=tracer.__enter__)
-        thread.start(); thread.join()
-        print("UsageError")
-        """,
-}
-
-
-@pytest.mark.parametrize("program", slow_unless({"a pool", "left elsewhere", "with values"}, PROGRAMS))
-def test_the_interpreter_ends_as_it_should(program: str) -> None:
-    lines = [
-        "import gc, threading, torch",
-        "from tracer import DeterminismTracer",
-        "tracer = DeterminismTracer()",
-        *(line[8:] for line in PROGRAMS[program].splitlines()),
-    ]
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "UsageError\n", "")
+def test_the_interpreter_ends_as_it_should() -> None:
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", PROGRAM], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "UsageError\n" * 3, "")
 
 
 def test_two_tracers_on_two_threads_record_each_its_own_calls() -> None:
@@ -225,3 +165,50 @@ def test_a_thread_in_which_inductor_compiles_is_none_of_the_programs(module: str
     with ThreadPoolExecutor(1) as pool:
         trace = record(lambda: namespace["submit"](pool)).trace
     assert any(spot.kind is BlindSpotKind.OTHER_THREAD for spot in trace.blind_spots) is is_noticed
+
+
+#: Programs that once aborted the interpreter as it ended, and those beside them; the last one stays entered.
+PROGRAM = """
+import gc, threading, torch
+from concurrent.futures import ThreadPoolExecutor
+from tracer import DeterminismTracer
+
+def on_a_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start(); thread.join()
+
+def name_of_error(work, *args):
+    try:
+        work(*args)
+    except Exception as problem:
+        print(type(problem).__name__)
+        return True
+
+def a_pool():
+    started = threading.Barrier(2, timeout=60)
+    inside = DeterminismTracer()(lambda: started.wait() and None)
+    def second():
+        if name_of_error(inside):
+            started.wait()
+    with ThreadPoolExecutor(2) as pool:
+        for one in [pool.submit(second), pool.submit(second)]:
+            one.result()
+
+def a_thread_that_ends_inside(tracer):
+    on_a_thread(tracer.__enter__)
+    name_of_error(tracer.__exit__, None, None, None)
+
+def a_tracer_that_is_dropped_inside():
+    on_a_thread(lambda: DeterminismTracer().__enter__() and gc.collect())
+
+def left_elsewhere(tracer):
+    tracer.__enter__()
+    on_a_thread(lambda: name_of_error(tracer.__exit__, None, None, None))
+
+a_pool()
+a_thread_that_ends_inside(DeterminismTracer())
+a_tracer_that_is_dropped_inside()
+kept = DeterminismTracer(values=True)
+on_a_thread(kept.__enter__)
+left_elsewhere(DeterminismTracer())
+"""

@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.bits import bits
 from tests.support.lines import groups, record
 from tracer import DeterminismTracer, Trace
 from tracer.facts import MISSING
@@ -22,7 +21,11 @@ from tracer.recording.calls import asked_readers, form_of, named_arguments
 from tracer.tables.rules import DOMAINS
 from tracer.trace.records import Argument, NotKept, TensorForm, spelled
 
-ONES = torch.ones(2, 3, 8, 8)
+IMAGES = torch.ones(2, 3, 8, 8)
+
+
+ZERO, ONE, ONES = torch.tensor([0]), torch.ones(1), torch.ones(3, 3)
+QUANTIZED = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
 
 
 def _bag(mode: str) -> Callable[[], object]:
@@ -33,64 +36,38 @@ def _bag(mode: str) -> Callable[[], object]:
 @pytest.mark.parametrize(
     ("run", "op", "expected"),
     [
-        (lambda: torch.ones(4).put_(torch.tensor([0]), torch.ones(1)), "aten.put_", {"arg.accumulate": False}),
-        (
-            lambda: torch.ones(4).put_(torch.tensor([0]), torch.ones(1), accumulate=True),
-            "aten.put_",
-            {"arg.accumulate": True},
-        ),
-        (
-            lambda: torch.ones(4).scatter_reduce(0, torch.tensor([0]), torch.ones(1), "amax"),
-            "aten.scatter_reduce",
-            {"arg.reduce": "amax"},
-        ),
+        (lambda: torch.ones(4).put_(ZERO, ONE), "aten.put_", {"arg.accumulate": False}),
+        (lambda: torch.ones(4).put_(ZERO, ONE, accumulate=True), "aten.put_", {"arg.accumulate": True}),
+        (lambda: torch.ones(4).scatter_reduce(0, ZERO, ONE, "amax"), "aten.scatter_reduce", {"arg.reduce": "amax"}),
         (lambda: torch.ones(4).cumsum(0, dtype=torch.int32), "aten.cumsum", {"dtype": "int32"}),
         (lambda: torch.ones(4, dtype=torch.int32).cumsum(0, dtype=torch.float32), "aten.cumsum", {"dtype": "float32"}),
-        (lambda: torch.ones(4).cumsum(0), "aten.cumsum", {"dtype": "float32"}),
         (_bag("max"), "aten._embedding_bag_backward", {"arg.mode": "max"}),
         (_bag("sum"), "aten._embedding_bag_backward", {"arg.mode": "sum"}),
-        (lambda: torch.bincount(torch.tensor([1])), "aten.bincount", {"given.weights": False}),
-        (lambda: torch.bincount(torch.tensor([1]), torch.ones(1)), "aten.bincount", {"given.weights": True}),
+        (lambda: torch.bincount(ZERO), "aten.bincount", {"given.weights": False}),
+        (lambda: torch.bincount(ZERO, ONE), "aten.bincount", {"given.weights": True}),
+        (lambda: torch.ones(4).index_put_((ZERO,), ONE), "aten.index_put_", {"index.is_mask": False}),
+        (lambda: torch.ones(1).index_put_((ONE > 0,), ONE), "aten.index_put_", {"index.is_mask": True}),
         (
-            lambda: torch.ones(4).index_put_((torch.tensor([1]),), torch.ones(1)),
-            "aten.index_put_",
-            {"index.is_mask": False},
-        ),
-        (
-            lambda: torch.ones(4).index_put_((torch.ones(4, dtype=torch.bool),), torch.ones(4)),
-            "aten.index_put_",
-            {"index.is_mask": True},
-        ),
-        (
-            lambda: torch.ones(4, 300).index_put_(
-                (torch.zeros(200, dtype=torch.int64),), torch.ones(1), accumulate=True
-            ),
+            lambda: torch.ones(4, 300).index_put_((ZERO.expand(200),), ONE, accumulate=True),
             "aten.index_put_",
             {"shape.numel_ge_32768": True},
         ),
         (
-            lambda: torch.ones(90_000).index_put_((torch.tensor([1]),), torch.ones(1), accumulate=True),
+            lambda: torch.ones(90_000).index_put_((ZERO,), ONE, accumulate=True),
             "aten.index_put_",
             {"shape.numel_ge_32768": False},
         ),
-        (
-            lambda: torch.linalg.lstsq(torch.eye(3), torch.ones(3, 1)),
-            "aten.linalg_lstsq",
-            {"arg.driver": "default"},
-        ),
-        (
-            lambda: torch.addmm(torch.ones(2, 2), torch.eye(2).to_sparse(), torch.ones(2, 2)),
-            "aten.addmm",
-            {"layout": "sparse_coo"},
-        ),
+        (lambda: torch.linalg.lstsq(torch.eye(3), ONES[0]), "aten.linalg_lstsq", {"arg.driver": "default"}),
+        (lambda: torch.addmm(ONES, ONES.to_sparse(), ONES), "aten.addmm", {"layout": "sparse_coo"}),
         (lambda: torch.ones(5).cumsum(0), "aten.cumsum", {"shape.scan_is_whole": True}),
         (lambda: torch.ones(5, 2).cumsum(0), "aten.cumsum", {"shape.scan_is_whole": False}),
         (lambda: torch.ones((), dtype=torch.float64).cumsum(0), "aten.cumsum", {"shape.scan_is_whole": True}),
         (
-            lambda: F.cross_entropy(ONES, torch.zeros(2, 8, 8, dtype=torch.int64), reduction="none"),
+            lambda: F.cross_entropy(IMAGES, torch.zeros(2, 8, 8, dtype=torch.int64), reduction="none"),
             "aten.nll_loss2d_forward",
             {"arg.reduction": "none"},
         ),
+        (lambda: QUANTIZED.clone().resize_(2), "aten.resize_", {"dtype": "quantized"}),
     ],
 )
 def test_asked_facts(run: Callable[[], object], op: str, expected: dict[str, object]) -> None:
@@ -104,51 +81,16 @@ def test_asked_facts(run: Callable[[], object], op: str, expected: dict[str, obj
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.bfloat16, torch.complex64, torch.uint16, torch.bool])
 def test_every_dtype_has_a_word(dtype: torch.dtype) -> None:
-    assert facts.dtype_word(dtype) in DOMAINS["dtype"]
-    assert facts.dtype_word(dtype) != "other"
-
-
-def test_quantized_tensors_are_told_apart() -> None:
-    quantized = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
-    found = groups(record(lambda: quantized.resize_(2)), "aten.resize_")
-    assert [group.facts["dtype"] for group in found] == ["quantized"]
-
-
-def test_an_op_without_tensors_says_none() -> None:
-    assert facts.common_facts(None) == {"device": "none", "dtype": "none", "layout": "none", "ndim": -1}
+    assert facts.dtype_word(dtype) in set(DOMAINS["dtype"]) - {"other"}
 
 
 def test_every_recorded_fact_is_of_the_vocabulary() -> None:
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.AdaptiveAvgPool2d(3))
-    tracer = record(lambda: net(ONES).cumsum(0).sum().backward(), net)
+    tracer = record(lambda: net(IMAGES).cumsum(0).sum().backward(), net)
     for group in tracer.trace.calls:
         for key, value in group.facts.items():
             assert value in DOMAINS[key], (group.op, key, value)
-
-
-def test_an_argument_of_an_unforeseen_type_leaves_the_fact_out() -> None:
-    from tracer.recording.calls.groups import OverloadInfo
-
-    plan = OverloadInfo(torch.ops.aten.logcumsumexp.default, {"aten.logcumsumexp": frozenset({"shape.scan_is_whole"})})
-    assert plan.read((object(), 0), {}) == (facts.MISSING,)
-
-
-@pytest.mark.skipif(not hasattr(torch.ops.aten, "_safe_softmax"), reason="torch before 2.5 has no such softmax")
-@pytest.mark.parametrize("restricted", [False, True])
-def test_attention_restricted_to_the_math_route_is_noted(restricted: bool) -> None:
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    query = torch.ones(1, 1, 4, 8)
-
-    def attend() -> None:
-        F.scaled_dot_product_attention(query, query, query, dropout_p=0.5)
-
-    def attend_plainly() -> None:
-        with sdpa_kernel(SDPBackend.MATH):
-            attend()
-
-    (softmax,) = groups(record(attend_plainly if restricted else attend), "aten._safe_softmax")
-    assert softmax.facts["sdp.fused"] is not restricted
+    assert facts.common_facts(None) == {"device": "none", "dtype": "none", "layout": "none", "ndim": -1}
 
 
 def recorded(step: Callable[[], Any]) -> Trace:
@@ -161,16 +103,11 @@ def arguments(step: Callable[[], Any], op: str) -> list[str]:
     return [spelled(group.given) for group in recorded(step).calls if group.op == op]
 
 
-def test_a_tensor_is_its_dtype_and_shape_and_a_number_is_itself() -> None:
-    target, index, source = torch.zeros(10, 4), torch.arange(5), torch.ones(5, 4, dtype=torch.float32)
-    assert arguments(lambda: target.index_add(0, index, source, alpha=2), "aten.index_add.default") == [
-        "self=float32[10, 4], dim=0, index=int64[5], source=float32[5, 4], alpha=2"
-    ]
+class Mute(torch.Tensor):
+    """A tensor that answers no question of its shape."""
 
-
-def test_strides_are_kept_where_they_are_not_the_usual_ones() -> None:
-    matrix = torch.zeros(3, 4).t()
-    assert arguments(lambda: matrix.abs(), "aten.abs.default") == ["self=float32[4, 3][1, 4]"]
+    def stride(self, dim: Any = None) -> Any:
+        raise NotImplementedError(dim)
 
 
 def test_a_parameter_that_has_no_shape_yet_is_left_out_and_its_module_runs_as_without_the_recorder() -> None:
@@ -183,41 +120,6 @@ def test_a_parameter_that_has_no_shape_yet_is_left_out_and_its_module_runs_as_wi
     assert any(group.given.get("self") == NotKept() for group in calls)
 
 
-def test_a_list_keeps_what_is_none_and_a_dtype_is_spelled_by_name() -> None:
-    data, index = torch.zeros(3, 4), torch.tensor([1, 1])
-    assert arguments(lambda: data[:, index], "aten.index.Tensor") == ["self=float32[3, 4], indices=[None, int64[2]]"]
-    assert arguments(lambda: data.sum(dtype=torch.float64), "aten.sum.default") == [
-        "self=float32[3, 4], dtype=torch.float64"
-    ]
-
-
-def test_a_number_that_no_literal_spells_is_read_back_by_its_name() -> None:
-    data = torch.zeros(3)
-    assert arguments(lambda: data.masked_fill(data > 0, float("-inf")), "aten.masked_fill.Scalar") == [
-        "self=float32[3], mask=bool[3], value=-inf"
-    ]
-
-
-def test_a_generator_and_a_sparse_tensor_are_named_as_such() -> None:
-    generator = torch.Generator()
-    assert arguments(lambda: torch.empty(2).uniform_(0, 2), "aten.uniform_.default") == [
-        "self=float32[2], from=0.0, to=2.0"
-    ]
-    assert arguments(lambda: torch.empty(2).normal_(generator=generator), "aten.normal_.default") == [
-        "self=float32[2], generator=torch.Generator"
-    ]
-    sparse, dense = torch.eye(3).to_sparse(), torch.ones(3, 2)
-    (product,) = (spelled(group.given) for group in recorded(lambda: sparse @ dense).calls if "mm" in group.op)
-    assert "float32[3, 3].sparse_coo" in product
-
-
-def test_a_long_list_is_cut_and_says_so() -> None:
-    many = [torch.zeros(2) for _ in range(40)]
-    (text,) = arguments(lambda: torch._foreach_abs(many), "aten._foreach_abs.default")
-    assert text.count("float32[2]") == 32
-    assert text.endswith(", ...]")
-
-
 def test_a_text_that_may_be_a_path_is_not_kept() -> None:
     with torch.library._scoped_library("kept_forms", "DEF") as library:
         library.define("named(Tensor x, str name) -> Tensor")
@@ -226,22 +128,6 @@ def test_a_text_that_may_be_a_path_is_not_kept() -> None:
         data = torch.zeros(2)
         assert arguments(lambda: step(data, "sum"), "kept_forms.named.default") == ["x=float32[2], name='sum'"]
         assert arguments(lambda: step(data, "/home/me/run"), "kept_forms.named.default") == ["x=float32[2], name=..."]
-
-
-def test_backward_calls_and_factories_have_theirs() -> None:
-    weights = torch.ones(3, 4, requires_grad=True)
-    trace = recorded(lambda: torch.nn.functional.gelu(weights).sum().backward())
-    kept = {group.op: spelled(group.given) for group in trace.calls}
-    assert kept["aten.gelu_backward.default"] == "grad_output=float32[3, 4][0, 0], self=float32[3, 4]"
-    assert kept["aten.ones_like.default"].startswith("self=float32[()]")
-
-
-def test_the_first_call_of_a_group_stands_for_it() -> None:
-    def step() -> None:
-        for size in (3, 5):
-            torch.ones(size).abs()
-
-    assert arguments(step, "aten.abs.default") == ["self=float32[3]"]
 
 
 def test_a_tensor_that_answers_for_itself_is_not_asked() -> None:
@@ -255,31 +141,46 @@ def test_a_tensor_that_answers_for_itself_is_not_asked() -> None:
     assert tensor_form(torch.Tensor._make_subclass(Asks, torch.zeros(2))) is ...
 
 
-def test_no_bit_changes_while_forms_are_kept() -> None:
-    weights = torch.randn(4, 4, requires_grad=True)
-
-    def step() -> torch.Tensor:
-        weights.grad = None
-        (weights @ weights.t()).relu().sum().backward()
-        assert weights.grad is not None
-        return weights.grad
-
-    plain = bits(step())
-    with DeterminismTracer():
-        kept = bits(step())
-    assert kept == plain
+DATA = torch.zeros(3, 4)
 
 
-class Mute(torch.Tensor):
-    """A tensor that answers no question of its shape."""
-
-    def stride(self, dim: Any = None) -> Any:
-        raise NotImplementedError(dim)
-
-
-def test_a_tensor_that_does_not_answer_is_left_open_and_stops_nothing() -> None:
-    made = arguments(lambda: torch.ones(2).as_subclass(Mute).mul(2.0), "aten.mul.Tensor")
-    assert made == ["self=..., other=2.0"]
+@pytest.mark.parametrize(
+    ("step", "op", "spelt"),
+    [
+        (
+            lambda: torch.zeros(10, 4).index_add(0, torch.arange(5), torch.ones(5, 4), alpha=2),
+            "index_add.default",
+            "self=float32[10, 4], dim=0, index=int64[5], source=float32[5, 4], alpha=2",
+        ),
+        (lambda: DATA.t().abs(), "abs.default", "self=float32[4, 3][1, 4]"),
+        (lambda: DATA[:, ZERO], "index.Tensor", "self=float32[3, 4], indices=[None, int64[1]]"),
+        (lambda: DATA.sum(dtype=torch.float64), "sum.default", "self=float32[3, 4], dtype=torch.float64"),
+        (
+            lambda: ONE.masked_fill(ONE > 0, float("-inf")),
+            "masked_fill.Scalar",
+            "self=float32[1], mask=bool[1], value=-inf",
+        ),
+        (lambda: torch.empty(2).uniform_(0, 2), "uniform_.default", "self=float32[2], from=0.0, to=2.0"),
+        (
+            lambda: torch.empty(2).normal_(generator=torch.Generator()),
+            "normal_.default",
+            "self=float32[2], generator=torch.Generator",
+        ),
+        (lambda: torch.mm(ONES.to_sparse(), ONES), "mm.default", "self=float32[3, 3].sparse_coo, mat2=float32[3, 3]"),
+        (
+            lambda: F.gelu(DATA.clone().requires_grad_()).sum().backward(),
+            "gelu_backward.default",
+            "grad_output=float32[3, 4][0, 0], self=float32[3, 4]",
+        ),
+        (lambda: torch._foreach_abs([ONE] * 40), "_foreach_abs.default", f"self=[{'float32[1], ' * 32}...]"),
+        (lambda: [torch.ones(size).abs() for size in (3, 5)], "abs.default", "self=float32[3]"),
+        (lambda: torch.ones(2).as_subclass(Mute).mul(2.0), "mul.Tensor", "self=..., other=2.0"),
+    ],
+)
+def test_an_argument_is_told_by_its_form_and_of_a_group_those_of_the_first_call(
+    step: Callable[[], Any], op: str, spelt: str
+) -> None:
+    assert arguments(step, f"aten.{op}") == [spelt]
 
 
 def test_lists_of_lists_survive_the_file_and_deeper_ones_are_left_out() -> None:
