@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from tests.support.lines import groups, line_of, lines, one, record
-from tracer import CallGroup, DeterminismTracer, Trace
+from tracer import CallGroup, DeterminismTracer
 from tracer.names import Gradients, Phase, Training
-from tracer.recording.origin.attribution import CAPACITY, GENERATIONS, ForwardLinks
+from tracer.recording.origin.attribution import GENERATIONS
 
 X = torch.ones(2, 4)
 
@@ -50,43 +50,12 @@ class OwnFunction(nn.Module):
         return Doubled.apply(self.linear(x))  # type: ignore[no-any-return]
 
 
-def recorded(run: Callable[[], object]) -> Trace:
-    with DeterminismTracer() as tracer:
-        run()
-    return tracer.trace
-
-
-def under(guard: Callable[[], AbstractContextManager[object]], model: nn.Module) -> Callable[[], object]:
-    """Evaluates ``model`` twice, with a loss, which is a module in training mode without parameters."""
+def evaluates(model: nn.Module, guard: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
+    """Evaluates twice, with a loss, which is a module in training mode without parameters."""
     criterion = nn.CrossEntropyLoss()
-
-    def run() -> None:
-        with guard():
-            for _ in range(2):
-                criterion(model(X), Y)
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("guard", "model", "gradients"),
-    [
-        (torch.no_grad, net(trains=False), Gradients.NONE),
-        (torch.no_grad, net(trains=True), Gradients.NONE),
-        (torch.inference_mode, net(trains=True), Gradients.NONE),
-        (nullcontext, net(trains=False), Gradients.EVALUATING),
-        (nullcontext, net(trains=True, requires_grad=False), Gradients.NONE),
-        (torch.no_grad, OwnFunction().train(), Gradients.EVALUATING),
-    ],
-    ids=["no_grad", "no_grad in training mode", "inference_mode", "eval() alone", "frozen", "own function"],
-)
-def test_an_evaluation_is_an_inference(
-    guard: Callable[[], AbstractContextManager[object]], model: nn.Module, gradients: Gradients
-) -> None:
-    trace = recorded(under(guard, model))
-    assert trace.sources[0].gradients is gradients
-    assert trace.training is Training.INFERENCE
-    assert "backward" not in {call.phase.value for call in trace.calls}
+    with guard():
+        for _ in range(2):
+            criterion(model(X), Y)
 
 
 def with_adapter() -> nn.Module:
@@ -96,166 +65,129 @@ def with_adapter() -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize("model", [net(trains=True), with_adapter()], ids=["training mode", "adapter in training mode"])
-def test_the_forward_pass_of_a_training_is_none(model: nn.Module) -> None:
-    trace = recorded(under(nullcontext, model))
-    assert trace.sources[0].gradients is Gradients.ASKED
-    assert trace.training is Training.NONE
+def head_of_ones_own() -> None:
+    with torch.no_grad():
+        features = net(trains=False)(X)
+    (features * WEIGHT).sum()
 
 
-def test_a_backward_pass_is_none_even_in_evaluation_mode() -> None:
-    model = net(trains=False)
-    trace = recorded(lambda: model(X).sum().backward())
-    assert trace.training is Training.NONE
+def merged_adapter() -> None:
+    merged, model = WEIGHT[0] * WEIGHT[1], net(trains=False)
+    with torch.no_grad():
+        model[2].bias[:] += merged  # type: ignore[index]
+        model(X)
 
 
-def test_a_head_of_ones_own_on_a_frozen_model_is_none() -> None:
-    weight = torch.ones(3, requires_grad=True)
-    model = net(trains=False)
-
-    def run() -> None:
-        with torch.no_grad():
-            features = model(X)
-        (features * weight).sum()
-
-    assert recorded(run).training is Training.NONE
+def evaluates_before_it_trains() -> None:
+    evaluates(net(trains=False), torch.no_grad)
+    net(trains=True)(X)
 
 
-def test_a_formula_without_any_module_that_asks_for_a_gradient_is_none() -> None:
-    weight = torch.ones(4, requires_grad=True)
-    trace = recorded(lambda: (X * weight).sum())
-    assert trace.sources[0].gradients is Gradients.ASKED
-    assert trace.training is Training.NONE
+def fails() -> None:
+    with pytest.raises(RuntimeError):
+        nn.Sequential(net(trains=True), nn.Linear(9, 9))(X)
 
 
-def test_an_adapter_that_is_merged_before_a_generation_asks_for_nothing() -> None:
-    model, weight = net(trains=False), torch.ones(4, 4, requires_grad=True)
-
-    def run() -> None:
-        merged = weight @ weight
-        with torch.no_grad():
-            model[0].weight[:4] += merged  # type: ignore[index]
-            model(X)
-
-    assert recorded(run).training is Training.INFERENCE
-
-
-def test_an_evaluation_before_a_training_that_never_stepped_is_none() -> None:
-    model = net(trains=False)
-
-    def run() -> None:
-        with torch.no_grad():
-            model(X)
-        model.train()(X)
-
-    assert recorded(run).training is Training.NONE
-
-
-def test_what_fails_may_have_been_about_to_train() -> None:
-    tracer = DeterminismTracer()
-
-    def fails() -> None:
-        with tracer, torch.no_grad():
-            net(trains=False)(X)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fails()
-    assert tracer.trace.partial == "ZeroDivisionError"
-    assert tracer.trace.training is Training.NONE
-
-
-def test_a_model_that_fails_is_asked_all_the_same() -> None:
-    model = net(trains=True)
-
-    def run() -> None:
-        with pytest.raises(RuntimeError):
-            model(torch.ones(2, 5))
-        with pytest.raises(RuntimeError):
-            nn.Sequential(model, nn.Linear(9, 9))(X)
-
-    assert recorded(run).sources[0].gradients is Gradients.ASKED
-
-
-def test_a_step_makes_a_training_of_it() -> None:
+def steps() -> None:
     model = net(trains=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    def run() -> None:
-        model(X).sum().backward()
-        optimizer.step()
-
-    assert recorded(run).training is Training.RECORDED
+    model(X).sum().backward()
+    optimizer.step()
 
 
-def test_a_recording_that_goes_on_remembers() -> None:
-    model, tracer = net(trains=True), DeterminismTracer()
+WEIGHT = torch.ones(3, requires_grad=True)
+INFERENCE, NONE, RECORDED = Training.INFERENCE, Training.NONE, Training.RECORDED
+
+
+@pytest.mark.parametrize(
+    ("run", "gradients", "training"),
+    [
+        (lambda: evaluates(net(trains=True), torch.no_grad), Gradients.NONE, INFERENCE),
+        (lambda: evaluates(net(trains=True), torch.inference_mode), Gradients.NONE, INFERENCE),
+        (lambda: evaluates(net(trains=False)), Gradients.EVALUATING, INFERENCE),
+        (lambda: evaluates(net(trains=True, requires_grad=False)), Gradients.NONE, INFERENCE),
+        (lambda: evaluates(OwnFunction(), torch.no_grad), Gradients.EVALUATING, INFERENCE),
+        (merged_adapter, Gradients.NONE, INFERENCE),
+        (lambda: evaluates(net(trains=True)), Gradients.ASKED, NONE),
+        (lambda: evaluates(with_adapter()), Gradients.ASKED, NONE),
+        (lambda: net(trains=False)(X).sum().backward(), Gradients.EVALUATING, NONE),
+        (head_of_ones_own, Gradients.ASKED, NONE),
+        (lambda: (X[0, :3] * WEIGHT).sum(), Gradients.ASKED, NONE),
+        (evaluates_before_it_trains, Gradients.ASKED, NONE),
+        (fails, Gradients.ASKED, NONE),
+        (steps, Gradients.EVALUATING, RECORDED),
+    ],
+)
+def test_what_asks_for_no_gradient_is_an_inference_and_no_training(
+    run: Callable[[], object], gradients: Gradients, training: Training
+) -> None:
+    trace = record(run).trace
+    assert (trace.sources[0].gradients, trace.training) == (gradients, training)
+
+
+def test_what_failed_or_went_on_may_train_and_a_program_is_asked_in_the_middle() -> None:
+    tracer = DeterminismTracer()
+    with pytest.raises(ZeroDivisionError), tracer, torch.no_grad():  # noqa: PT012
+        net(trains=False)(X)
+        assert tracer.trace.training is INFERENCE
+        raise ZeroDivisionError
+    assert (tracer.trace.partial, tracer.trace.training) == ("ZeroDivisionError", NONE)
+    tracer = DeterminismTracer()
     with tracer:
-        model(X)
-    model(X)
+        net(trains=True)(X)
     with tracer, torch.no_grad():
-        model(X)
+        net(trains=True)(X)
     assert tracer.trace.sources[0].gradients is Gradients.ASKED
-
-
-def test_a_program_is_asked_in_the_middle() -> None:
-    model, tracer = net(trains=False), DeterminismTracer()
-    with tracer, torch.no_grad():
-        model(X)
-        assert tracer.trace.training is Training.INFERENCE
-
-
-def test_old_generations_are_forgotten_and_recent_ones_found() -> None:
-    links = ForwardLinks(0)
-    for step in range(GENERATIONS + 3):
-        links.current[step] = f"origin {step}"
-        links.last = step + 1
-        links.turn()
-    assert links.find(0) is None
-    assert links.find(GENERATIONS + 2) == f"origin {GENERATIONS + 2}"
 
 
 def test_a_loop_without_an_optimizer_keeps_a_bounded_number_of_links() -> None:
     weight = torch.ones(1, requires_grad=True)
     tracer = DeterminismTracer()
-    recorder = tracer._session.recorder
-    recorder.start()
-    try:
-        links = recorder.attribution.links
+    with tracer:
+        links = tracer._session.recorder.attribution.links
         for turn in range(1, GENERATIONS + 4):
             links.turn_at = links.last + 50  # in place of CAPACITY, for speed
             for _ in range(60):
-                weight * 2
+                made = weight * 2
             held = len(links.current) + sum(len(generation) for generation in links._older)
             assert held <= 60 * min(turn + 1, GENERATIONS + 1)
-    finally:
-        recorder.stop()
-    assert CAPACITY == 65536
+            made.backward()
+    assert not [spot for spot in tracer.trace.blind_spots if spot.kind == "no-forward-link"], "recent ones are found"
 
 
 def test_backward_of_index_select_names_the_line_that_indexed() -> None:
     def step() -> None:
         x = torch.ones(4, 2, requires_grad=True)
         y = x.index_select(0, torch.tensor([0, 0, 1]))  # indexed
-        z = y.exp()
-        z.sum().backward()
+        y[:, 0].mul_(2)  # in place
+        y.exp().sum().backward()
 
     tracer = record(step)
     (group,) = groups(tracer, "aten.index_add")
-    assert lines([group]) == {line_of(step, "# indexed")}
-    assert group.node == "IndexSelectBackward0"
+    assert (lines([group]), group.node) == ({line_of(step, "# indexed")}, "IndexSelectBackward0")
+    copies = [group for group in tracer.trace.calls if "CopySlices" in group.node]
+    assert lines(copies) == {line_of(step, "# in place")}, "the nodes that the base gets"
 
 
-def test_in_place_on_a_view_links_the_nodes_that_the_base_gets() -> None:
+def test_hooks_are_told_at_their_own_lines_with_that_of_the_forward() -> None:
+    def hook(grad: torch.Tensor) -> torch.Tensor:
+        return grad.sinh()
+
+    def after(parameter: torch.Tensor) -> None:
+        parameter.grad.cosh_()  # type: ignore[union-attr]
+
     def step() -> None:
-        x = torch.ones(4, 2, requires_grad=True)
-        y = x * 3
-        y[:, 0].mul_(2)  # in place
-        (y * 5).sum().backward()
+        weight = nn.Parameter(torch.ones(3))
+        weight.register_post_accumulate_grad_hook(after)
+        y = weight * 2  # hooked
+        y.register_hook(hook)
+        y.sum().backward()  # asks
 
     tracer = record(step)
-    copies = [group for group in tracer.trace.calls if "CopySlices" in group.node]
-    assert lines(copies) == {line_of(step, "# in place")}
+    for op, function, line in (("sinh", hook, "# hooked"), ("cosh_", after, "# asks")):
+        group = one(tracer, f"aten.{op}")
+        assert lines([group]) == {line_of(function, f"{op}()")}
+        assert (group.phase, called_from(group)) == (Phase.BACKWARD, line_of(step, line))
 
 
 class Cube(torch.autograd.Function):
@@ -310,36 +242,6 @@ def test_a_custom_functions_own_backward_is_told_at_its_line_with_the_one_that_a
         assert lines([group]) == {line_of(function.backward, f"grad.{op.partition('.')[2]}()")}
         assert (group.phase, called_from(group)) == (Phase.BACKWARD, line_of(step, applied))
     assert one(tracer, "aten.sinh").node == "CubeBackward"
-
-
-def test_a_hook_is_told_at_its_own_line_with_that_of_the_forward() -> None:
-    def hook(grad: torch.Tensor) -> torch.Tensor:
-        return grad.sinh()
-
-    def step() -> None:
-        x = torch.ones(3, requires_grad=True)
-        y = x * 2  # hooked
-        y.register_hook(hook)
-        y.sum().backward()
-
-    group = one(record(step), "aten.sinh")
-    assert lines([group]) == {line_of(hook, "grad.sinh()")}
-    assert (group.phase, called_from(group)) == (Phase.BACKWARD, line_of(step, "# hooked"))
-
-
-def test_a_hook_on_a_parameters_gradient_is_told_at_its_own_line() -> None:
-    def hook(parameter: torch.Tensor) -> None:
-        assert parameter.grad is not None
-        parameter.grad.sinh_()
-
-    def step() -> None:
-        weight = nn.Parameter(torch.ones(3))
-        weight.register_post_accumulate_grad_hook(hook)
-        (weight * 2).sum().backward()  # asks
-
-    group = one(record(step), "aten.sinh_")
-    assert lines([group]) == {line_of(hook, "sinh_()")}
-    assert (group.phase, called_from(group)) == (Phase.BACKWARD, line_of(step, "# asks"))
 
 
 def test_a_graph_that_runs_as_a_program_is_told_at_the_lines_that_it_was_made_of() -> None:

@@ -43,38 +43,6 @@ class Net(nn.Module):
         return x.sin()
 
 
-def test_paths_are_spelled_as_named_modules_spells_them() -> None:
-    net = Net()
-    tracer = record(lambda: net(torch.ones(1, 2)).sum().backward(), net)
-    assert {group.module for group in groups(tracer, "aten.addmm")} == {"blocks.0.fc", "blocks.1.fc"}
-    assert {group.module for group in groups(tracer, "aten.tanh")} == {"blocks.0", "blocks.1"}
-    assert {group.module for group in tracer.trace.calls} <= set(dict(net.named_modules()))
-    assert {g.module for g in groups(tracer, "aten.tanh_backward")} == {"blocks.0", "blocks.1"}
-
-
-def test_without_a_model_the_outermost_class_leads() -> None:
-    net = Net()
-    tracer = record(lambda: net(torch.ones(1, 2)))
-    assert {group.module for group in groups(tracer, "aten.addmm")} == {"Net.blocks.0.fc", "Net.blocks.1.fc"}
-
-
-def test_two_living_models_of_one_class_have_two_names() -> None:
-    models = [nn.Sequential(nn.Linear(2, 2)) for _ in range(3)]
-
-    def step() -> None:
-        for model in (*models, *models):
-            model(torch.ones(1, 2)).sum().backward()
-
-    tracer = record(step)
-    names = ["Sequential.0", "Sequential#2.0", "Sequential#3.0"]
-    assert [group.module for group in groups(tracer, "aten.addmm")] == names
-    assert [group.count for group in groups(tracer, "aten.addmm")] == [2, 2, 2]
-    backward = {group.module for group in groups(tracer, "aten.mm") if group.phase is Phase.BACKWARD}
-    assert backward == set(names)
-    accused = {finding.module for finding in judge(tracer.trace, backend="npu").findings}
-    assert set(names) <= accused
-
-
 def test_a_model_that_is_made_anew_in_each_step_keeps_one_name() -> None:
     def step() -> None:
         for _ in range(4):
@@ -84,31 +52,6 @@ def test_a_model_that_is_made_anew_in_each_step_keeps_one_name() -> None:
     tracer = record(step)
     assert one(tracer, "aten.addmm").module == "Sequential.0"
     assert one(tracer, "aten.addmm").count == 4
-
-
-def test_what_has_no_parameters_bears_its_class_name_alone() -> None:
-    losses = [nn.MSELoss(), nn.MSELoss()]
-    tracer = record(lambda: [loss(torch.ones(2), torch.zeros(2)) for loss in losses])
-    assert one(tracer, "aten.mse_loss").module == "MSELoss"
-
-
-def test_the_path_is_restored_when_a_module_raises() -> None:
-    net = Net(fails=True)
-    tracer = record(lambda: net(torch.ones(1, 2)), net)
-    assert one(tracer, "aten.sigmoid").module == ""
-    assert one(tracer, "aten.tanh").module == "blocks.1"
-    assert one(tracer, "aten.sin").module == ""
-
-
-def test_a_module_that_raises_out_of_the_region_leaves_nothing_behind() -> None:
-    block = Block(fails=True)
-    tracer = record(lambda: None, block)
-    with pytest.raises(ValueError, match="planted"), tracer:
-        block(torch.ones(1, 2))
-    with tracer:
-        torch.ones(1).cos()
-    assert one(tracer, "aten.cos").phase == "other"
-    assert tracer.trace.partial == "ValueError"
 
 
 def test_a_module_that_was_interrupted_claims_nothing_that_follows() -> None:
@@ -141,52 +84,25 @@ def test_a_module_that_was_interrupted_claims_nothing_that_follows() -> None:
     assert one(tracer, "aten.exp").phase == "other"
 
 
-def test_a_shared_module_bears_its_first_name_wherever_it_is_called() -> None:
-    shared = nn.Linear(2, 2)
-    net = nn.Sequential(shared, nn.ReLU(), shared)
-    tracer = record(lambda: net(torch.ones(1, 2)), net)
-    assert one(tracer, "aten.addmm").module == "0"
-    assert one(tracer, "aten.addmm").count == 2
-
-
-def test_a_module_that_enters_itself_again_unwinds_in_order() -> None:
+def test_modules_shared_made_in_the_forward_or_entering_themselves_have_their_paths() -> None:
     class Again(nn.Module):
         def forward(self, x: torch.Tensor, depth: int = 2) -> torch.Tensor:
-            if depth:
-                x = self(x, depth - 1)
-            return x.sin()
+            return nn.Softplus()(self(x, depth - 1) if depth else x)
 
-    net = nn.Sequential(Again())
-    tracer = record(lambda: net(torch.ones(1)).cos(), net)
-    assert one(tracer, "aten.sin").count == 3
-    assert one(tracer, "aten.sin").module == "0"
+    shared = nn.Linear(2, 2)
+    net = nn.Sequential(shared, Again(), shared)
+    tracer = record(lambda: net(torch.ones(1, 2)).cos(), net)
+    assert (one(tracer, "aten.addmm").module, one(tracer, "aten.addmm").count) == ("0", 2)
+    assert (one(tracer, "aten.softplus").module, one(tracer, "aten.softplus").count) == ("1.Softplus", 3)
     assert one(tracer, "aten.cos").module == ""
 
 
-def test_modules_made_in_the_forward_pass_are_named_below_their_caller() -> None:
-    class Maker(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return nn.Softplus()(x)
-
-    net = nn.Sequential(Maker())
-    assert one(record(lambda: net(torch.ones(1)), net), "aten.softplus").module == "0.Softplus"
-
-
 def test_ops_of_a_users_forward_hook_belong_to_the_modules_caller() -> None:
-    net = Net()
-    seen = []
-    net.blocks[0].register_forward_hook(lambda module, inputs, output: seen.append(output.exp().shape))
+    net, before = Net(), (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks))
+    net.blocks[0].register_forward_hook(lambda module, inputs, output: output.exp() * 0 + output)
     tracer = record(lambda: net(torch.ones(1, 2)), net)
-    assert len(seen) == 1
-    assert one(tracer, "aten.exp").module == ""
-    assert one(tracer, "aten.exp").phase == "forward"
-
-
-def test_every_hook_is_gone_after_recording() -> None:
-    before = (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks))
-    record(lambda: Net()(torch.ones(1, 2)))
-    assert (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)) == before
-    assert not hooks._global_forward_hooks
+    assert (one(tracer, "aten.exp").module, one(tracer, "aten.exp").phase) == ("", "forward")
+    assert (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)) == before == (0, 0)
 
 
 def test_a_recorded_model_dies_with_its_last_owner() -> None:
@@ -235,3 +151,43 @@ def test_what_torchs_recurrent_layers_compute_is_noted_forward_and_backward(
     found = groups(record(step), "aten.addmm") + groups(record(step), "aten.mm")
     assert {group.phase for group in found} == {Phase.FORWARD, Phase.BACKWARD}
     assert all({name for name in group.facts if name.startswith("module.")} == facts for group in found)
+
+
+def test_paths_are_spelled_as_named_modules_spells_them_and_lead_from_the_class_without_a_model() -> None:
+    net = Net()
+    tracer = record(lambda: net(torch.ones(1, 2)).sum().backward(), net)
+    for op, paths in (("addmm", {"blocks.0.fc", "blocks.1.fc"}), ("tanh_backward", {"blocks.0", "blocks.1"})):
+        assert {group.module for group in groups(tracer, f"aten.{op}")} == paths
+    assert {group.module for group in tracer.trace.calls} <= set(dict(net.named_modules()))
+    tracer = record(lambda: net(torch.ones(1, 2)))
+    assert {group.module for group in groups(tracer, "aten.addmm")} == {"Net.blocks.0.fc", "Net.blocks.1.fc"}
+
+
+def test_two_living_models_of_one_class_have_two_names_and_losses_none() -> None:
+    models = [nn.Sequential(nn.Linear(2, 2)) for _ in range(3)]
+    losses = [nn.MSELoss(), nn.MSELoss()]
+
+    def step() -> None:
+        for loss in losses:
+            for model in models:
+                loss(model(torch.ones(1, 2)), torch.ones(1, 2)).backward()
+
+    tracer = record(step)
+    names = ["Sequential.0", "Sequential#2.0", "Sequential#3.0"]
+    assert [(group.module, group.count) for group in groups(tracer, "aten.addmm")] == [(name, 2) for name in names]
+    backward = {group.module for group in groups(tracer, "aten.mm") if group.phase is Phase.BACKWARD}
+    assert backward == set(names)
+    assert one(tracer, "aten.mse_loss").module == "MSELoss"
+    assert set(names) <= {finding.module for finding in judge(tracer.trace, backend="npu").findings}
+
+
+def test_a_module_that_raises_claims_nothing_that_follows() -> None:
+    net, block = Net(fails=True), Block(fails=True)
+    tracer = record(lambda: net(torch.ones(1, 2)), net)
+    assert [one(tracer, f"aten.{op}").module for op in ("sigmoid", "tanh", "sin")] == ["", "blocks.1", ""]
+    tracer = DeterminismTracer(block)
+    with pytest.raises(ValueError, match="planted"), tracer:
+        block(torch.ones(1, 2))
+    with tracer:
+        torch.ones(1).cos()
+    assert (one(tracer, "aten.cos").phase, tracer.trace.partial) == ("other", "ValueError")
