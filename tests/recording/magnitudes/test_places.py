@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -53,22 +55,24 @@ def train(path: Path | None, steps: int = 2, checkpointed: bool = False, **optio
     model = Net(checkpointed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     torch.manual_seed(1)
-    options = {"magnitudes": path} | options if path is not None else options
-
-    def step() -> None:
-        loss = torch.nn.functional.cross_entropy(model(torch.randn(8, 16)), torch.randint(0, 4, (8,)))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    if options:
-        with DeterminismTracer(model, **options):
-            for _ in range(steps):
-                step()
-    else:
+    with nullcontext() if path is None else DeterminismTracer(model, magnitudes=path, **options):
         for _ in range(steps):
-            step()
+            loss = torch.nn.functional.cross_entropy(model(torch.randn(8, 16)), torch.randint(0, 4, (8,)))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
     return {**model.state_dict(), "generator": torch.get_rng_state()}
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_training_is_bit_identical_and_values_and_magnitudes_share_one_file(tmp_path: Path, values: bool) -> None:
+    path = tmp_path / "run.values"
+    alone, watched = train(None), train(path, **({"values": path} if values else {}))
+    assert alone.keys() == watched.keys()
+    assert all(torch.equal(alone[name], watched[name]) for name in alone)
+    assert len(read_magnitudes(path).places) > 50
+    if values:
+        assert len(read_values(path)) > 50
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +89,6 @@ def rows(magnitudes: Magnitudes, kind: PlaceKind, step: int = 0) -> list[tuple[s
         for row in places.rows
         if places.names[row["name"]].kind is kind and row["step"] == step
     ]
-
-
-@pytest.mark.parametrize("options", [{}, {"values": True}])
-def test_training_is_bit_identical(tmp_path: Path, options: dict[str, Any]) -> None:
-    alone = train(None)
-    watched = train(tmp_path / "run.values", **options)
-    assert alone.keys() == watched.keys()
-    assert all(torch.equal(alone[name], watched[name]) for name in alone)
 
 
 def test_each_module_call_has_its_outputs_in_order(recorded: Magnitudes) -> None:
@@ -134,10 +130,14 @@ def test_recomputed_outputs_stand_apart(tmp_path: Path) -> None:
     assert phases == {Phase.FORWARD, Phase.RECOMPUTE}
 
 
-def test_an_output_that_a_hook_replaces_is_the_replaced_one(tmp_path: Path) -> None:
+def test_an_output_that_a_hook_replaces_is_the_replaced_one_and_a_module_that_raises_leaves_nothing(
+    tmp_path: Path,
+) -> None:
     linear = torch.nn.Linear(4, 4)
     linear.register_forward_hook(lambda module, inputs, output: torch.ones_like(output))
     with DeterminismTracer(linear, magnitudes=tmp_path / "run.values"):
+        with pytest.raises(RuntimeError):
+            linear(torch.zeros(2, 5))
         linear(torch.zeros(2, 4))
     places = read_magnitudes(tmp_path / "run.values").places
     (norm,) = (row["norm"] for row in places.rows if places.names[row["name"]].kind is PlaceKind.OUTPUT)
@@ -145,35 +145,18 @@ def test_an_output_that_a_hook_replaces_is_the_replaced_one(tmp_path: Path) -> N
     assert len(linear._forward_hooks) == 1
 
 
-def test_a_module_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
-    linear = torch.nn.Linear(4, 4)
-    linear.register_forward_hook(lambda module, inputs, output: None)
-    with DeterminismTracer(linear, magnitudes=tmp_path / "run.values"):
-        with pytest.raises(RuntimeError):
-            linear(torch.zeros(2, 5))
-        linear(torch.zeros(2, 4))
-    assert len(linear._forward_hooks) == 1
-    assert len(rows(read_magnitudes(tmp_path / "run.values"), PlaceKind.OUTPUT)) == 1
-
-
-def test_values_and_magnitudes_share_one_file(tmp_path: Path) -> None:
-    train(tmp_path / "run.values", values=tmp_path / "run.values")
-    assert len(read_values(tmp_path / "run.values")) > 50
-    assert len(read_magnitudes(tmp_path / "run.values").places) > 50
-
-
-@pytest.mark.parametrize("part", [0.3, 0.6, 0.99])
-def test_a_file_that_was_cut_off_gives_what_it_has(tmp_path: Path, part: float) -> None:
+def test_a_file_that_was_cut_off_gives_what_it_has(tmp_path: Path) -> None:
     path = tmp_path / "run.values"
-    train(path, steps=4)
+    train(path, steps=3)
     whole = path.read_bytes()
-    path.write_bytes(whole[: int(len(whole) * part)])
-    try:
-        cut = read_magnitudes(path)
-    except TraceError as problem:
-        assert "holds no recording" in str(problem) or "no magnitudes" in str(problem)  # noqa: PT017
-    else:
-        assert "cut off" in cut.partial
+    for part in (0.3, 0.6, 0.99):
+        path.write_bytes(whole[: int(len(whole) * part)])
+        try:
+            cut = read_magnitudes(path)
+        except TraceError as problem:
+            assert "holds no recording" in str(problem) or "no magnitudes" in str(problem)  # noqa: PT017
+        else:
+            assert "cut off" in cut.partial
 
 
 def test_values_without_magnitudes_are_refused_in_one_line(tmp_path: Path) -> None:
@@ -191,98 +174,72 @@ def test_a_forked_child_whose_decisions_fall_otherwise_goes_on(tmp_path: Path) -
     def session(name: str, **places: Any) -> Session:
         return Session(None, RecordOptions(magnitudes=str(tmp_path / name), places=PlaceOptions(**places)))
 
-    first, second = (
-        session("a.values", keeps_decisions=True),
-        session("b.values", decides_as=str(decisions_beside(tmp_path / "a.values"))),
-    )
+    first = session("a.values", keeps_decisions=True)
+    second = session("b.values", decides_as=str(decisions_beside(tmp_path / "a.values")))
     first.enter()
     decide(1)
     first.leave()
     second.enter()
-    try:
-        if (child := os.fork()) == 0:
-            code = 1
-            try:
-                decide(-1)
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
-        decide(-1)
-    finally:
-        second.leave()
+    child = os.fork()
+    if child == 0:
+        try:
+            decide(-1)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    decide(-1)
+    second.leave()
+    assert os.waitpid(child, 0)[1] == 0
     assert rows(read_magnitudes(tmp_path / "b.values"), PlaceKind.FLIP)
+
+
+def shaken(call: Callable[[], Any], seed: int | None = 1) -> Any:
+    """What ``call`` gives from the same seed, shaken or, of ``None``, as it is."""
+    torch.manual_seed(0)
+    if seed is None:
+        return call()
+    with Shaking(seed):
+        return call()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_an_element_moves_to_a_neighbour_at_most(dtype: torch.dtype) -> None:
     value = torch.rand(5000, generator=torch.Generator().manual_seed(0)).to(dtype).add_(1).requires_grad_()
-    with Shaking(1):
-        moved = value.neg()
-    unit = torch.finfo(dtype).eps
-    difference = (moved.detach() + value.detach()).abs()
+    difference = (shaken(value.neg).detach() + value.detach()).abs()
     assert 0 < int((difference > 0).sum()) < 5000
-    assert float(difference.max()) <= unit
+    assert float(difference.max()) <= torch.finfo(dtype).eps
+
+
+WEIGHT = torch.full((1 << 12,), 1.7, requires_grad=True)
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: torch.rand(100),
         lambda: torch.rand(100) * 2 + 1,
         lambda: torch.arange(100).cumsum(0),
         lambda: torch.rand(10, 10) @ torch.rand(10, 10),
         lambda: torch.rand(100).sort().indices,
+        lambda: WEIGHT.view(64, 64),
+        lambda: WEIGHT.detach().clone().mul_(1.5),  # written in place
+        lambda: torch.full((9,), torch.finfo(torch.float32).max).requires_grad_().mul(1.0).isfinite(),
     ],
 )
-def test_what_no_parameter_has_a_part_in_stays(call: object) -> None:
-    torch.manual_seed(0)
-    alone = call()  # type: ignore[operator]
-    torch.manual_seed(0)
-    with Shaking(1):
-        shaken = call()  # type: ignore[operator]
-    assert torch.equal(alone, shaken)
+def test_what_no_parameter_has_a_part_in_stays_as_draws_views_and_what_is_finite_do(call: Callable[[], Any]) -> None:
+    assert torch.equal(shaken(call, None), shaken(call))
 
 
 def test_draws_and_masks_of_dropout_stay() -> None:
-    weight = torch.ones(1000, requires_grad=True)
-    torch.manual_seed(0)
-    alone = torch.nn.functional.dropout(weight, 0.5)
-    after = torch.get_rng_state()
-    torch.manual_seed(0)
-    with Shaking(1):
-        shaken = torch.nn.functional.dropout(weight, 0.5)
-    assert torch.equal(alone == 0, shaken == 0)
-    assert torch.equal(after, torch.get_rng_state())
+    call = lambda: (torch.nn.functional.dropout(WEIGHT, 0.5), torch.get_rng_state())  # noqa: E731
+    (alone, state), (moved, after) = shaken(call, None), shaken(call)
+    assert torch.equal(alone == 0, moved == 0)
+    assert torch.equal(state, after)
 
 
-def test_inputs_of_reductions_are_shaken_too() -> None:
-    weight = torch.full((1 << 12,), 1.7, requires_grad=True)
-    sums = set()
-    for seed in range(4):
-        with Shaking(seed):
-            sums.add(float(weight.sum().detach()))
-    assert len(sums) > 1
-
-
-def test_results_written_in_place_and_views_stay() -> None:
-    weight = torch.full((1000,), 1.7, requires_grad=True)
-    buffer = torch.full((1000,), 1.7)
-    with Shaking(1):
-        view = weight.view(10, 100)
-        buffer.mul_(1.5)
-    assert torch.equal(view.detach().view(-1), weight.detach())
-    assert torch.equal(buffer, torch.full((1000,), 1.7).mul_(1.5))
-
-
-def test_one_seed_shakes_one_way() -> None:
-    weight = torch.rand(1000, generator=torch.Generator().manual_seed(0)).add_(1).requires_grad_()
-    results = []
-    for seed in (3, 3, 4):
-        with Shaking(seed):
-            results.append((weight * 1.5).detach())
-    assert torch.equal(results[0], results[1])
-    assert not torch.equal(results[0], results[2])
+def test_inputs_of_reductions_are_shaken_too_and_one_seed_shakes_one_way() -> None:
+    sums = [float(shaken(WEIGHT.sum, seed).detach()) for seed in range(4)]
+    assert len(set(sums)) > 1
+    assert [float(shaken(WEIGHT.sum, seed).detach()) for seed in range(4)] == sums
 
 
 STATISTICS: dict[str, Callable[[], torch.nn.Module]] = {
@@ -298,35 +255,24 @@ STATISTICS: dict[str, Callable[[], torch.nn.Module]] = {
 def test_what_a_kernel_writes_without_saying_so_is_kept(name: str, recomputes: bool) -> None:
     x = torch.randn(6, 4, 8, generator=torch.Generator().manual_seed(0))
 
-    def buffers(shake: bool) -> dict[str, torch.Tensor]:
-        torch.manual_seed(0)
+    def buffers() -> dict[str, torch.Tensor]:
         model = STATISTICS[name]()
-        mode = Shaking(1)
-        if shake:
-            mode.start()
-        for _ in range(3):
-            if recomputes:
-                out = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)
-            else:
-                out = model(x)
-            out.square().sum().backward()
+        for _ in range(2):
+            (checkpoint(model, x, use_reentrant=False) if recomputes else model(x)).square().sum().backward()
         with torch.no_grad():
             model(x)
-        if shake:
-            mode.stop()
         return {key: buffer.double() for key, buffer in model.named_buffers()}
 
-    plain, shaken = buffers(shake=False), buffers(shake=True)
+    plain, moved = shaken(buffers, None), shaken(buffers)
     assert plain
     for key, buffer in plain.items():
-        assert torch.allclose(shaken[key], buffer, rtol=1e-5, atol=1e-6), key
+        assert torch.allclose(moved[key], buffer, rtol=1e-5, atol=1e-6), key
 
 
 LEAST = torch.finfo(torch.float32).min
 
 MASKS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "added": lambda scores, hidden: scores + torch.zeros(hidden.shape).masked_fill(hidden, LEAST),
-    "added, -1e9": lambda scores, hidden: scores + hidden.float() * -1e9,
     "filled": lambda scores, hidden: scores.masked_fill(hidden, -1e9),
     "chosen, then added": lambda scores, hidden: (
         torch.where(hidden, torch.tensor(LEAST), scores) + torch.zeros(hidden.shape)
@@ -345,23 +291,15 @@ def test_a_row_that_is_masked_as_a_whole_moves_by_rounding_alone(name: str) -> N
     hidden = torch.ones(2, 8, 8).triu(1).bool()
     hidden[0, :2] = True
 
-    def attend(seed: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+    def attend() -> tuple[torch.Tensor, torch.Tensor]:
         leaf = query.clone().requires_grad_()
-        mode = Shaking(seed or 0)
-        if seed is not None:
-            mode.start()
-        scores = MASKS[name](leaf @ key.transpose(1, 2), hidden)
-        out = scores.softmax(-1) @ key
-        out.square().sum().backward()
-        if seed is not None:
-            mode.stop()
-        assert leaf.grad is not None
-        return out.detach(), leaf.grad
+        out = MASKS[name](leaf @ key.transpose(1, 2), hidden).softmax(-1) @ key
+        return out.detach(), torch.autograd.grad(out.square().sum(), leaf)[0]
 
-    out, gradient = attend(None)
+    out, gradient = shaken(attend, None)
+    limit = 0.05 if "bfloat16" in name else 1e-5
     for seed in range(3):
-        moved, moved_gradient = attend(seed)
-        limit = 0.05 if "bfloat16" in name else 1e-5
+        moved, moved_gradient = shaken(attend, seed)
         assert 0 < float((moved - out).abs().max()) < limit
         assert torch.allclose(moved[0, :2], out[0, :2], rtol=1e-5)
         assert float((moved_gradient - gradient).norm() / gradient.norm()) < limit
@@ -376,19 +314,11 @@ def test_a_mask_is_known_in_the_backward_of_attention() -> None:
     def gradient() -> torch.Tensor:
         return torch.autograd.grad(attend(query, query, query, attn_mask=mask).square().sum(), query)[0]
 
-    with Shaking(1):
-        moved = gradient()
-    assert torch.allclose(moved, gradient(), rtol=1e-4, atol=1e-5)
-
-
-def test_what_is_finite_stays_finite() -> None:
-    edge = torch.full((1000,), torch.finfo(torch.float32).max).requires_grad_()
-    with Shaking(1):
-        assert bool((edge * 1.0).isfinite().all())
+    assert torch.allclose(shaken(gradient), gradient(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("value", [0.1, 1 / 3, 1.7e-5])
+@pytest.mark.parametrize("value", [1 / 3, 1.7e-5])
 def test_sums_of_equal_gradients_move_by_what_adding_them_one_by_one_is_off(
     memory_format: torch.memory_format, value: float
 ) -> None:
@@ -396,16 +326,7 @@ def test_sums_of_equal_gradients_move_by_what_adding_them_one_by_one_is_off(
     x = torch.randn(8, 6, 40, 40, generator=torch.Generator().manual_seed(0)).to(memory_format=memory_format)
     gradient = torch.full_like(x, value) * torch.arange(1, 9).view(8, 1, 1, 1)
     exact = float(gradient[:, 0].double().sum())
-    one_by_one = torch.zeros(())
-    for term in gradient[:, 0].flatten():
-        one_by_one += term
+    one_by_one = np.cumsum(gradient[:, 0].flatten().numpy())[-1]  # adds in float32, each to the sum before it
     off = abs(float(one_by_one) - exact)
-
-    def summed() -> torch.Tensor:
-        return torch.autograd.grad(norm(x), norm.bias, gradient)[0]
-
-    shaken = []
-    for seed in range(3):
-        with Shaking(seed):
-            shaken.append((summed().double() - exact).abs().max().item())
-    assert off / 2 < max(shaken) < 3 * off
+    sums = [shaken(lambda: torch.autograd.grad(norm(x), norm.bias, gradient)[0], seed) for seed in range(3)]
+    assert off / 2 < max(float((each.double() - exact).abs().max()) for each in sums) < 3 * off

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
@@ -12,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.support.bits import bits, random_state
+from tests.support.bits import bits, random_state, seed_everything
+from tests.support.modes import CountingMode
 from tests.support.racing import MANY, additions
 from tests.support.samples import UNWRITTEN, Sample, operator_database, samples_of
 from tracer import DeterminismTracer, Trials
@@ -23,11 +24,6 @@ from tracer.recording.values import digest
 from tracer.trace.records import Tried
 
 LIBRARY = torch.library.Library("tried", "DEF")
-
-
-def tried_in(tracer: DeterminismTracer) -> dict[str, Tried]:
-    """By op, for the groups that were tried or should have been."""
-    return {group.op: group.tried for group in tracer.trace.calls if group.tried is not None}
 
 
 def define(schema: str, function: Any) -> Any:
@@ -39,50 +35,27 @@ def define(schema: str, function: Any) -> Any:
     return getattr(torch.ops.tried, name)
 
 
-class Tosses:
-    """An op that gives another answer each time, from a state that nobody sees."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
-        return x + self.calls % 2
-
-
-TOSSES = Tosses()
-
-
 def test_additions_that_race_are_found_to_vary_and_how_far(two_threads: None) -> None:
     index, values = additions()
-    with DeterminismTracer(trials=8) as tracer:
-        torch.zeros(100).index_put_((index,), values, accumulate=True)
-    found = tried_in(tracer)["aten.index_put_.default"]
-    assert found.calls == 1
-    assert found.trials == 8
+    program = lambda: torch.zeros(100).index_put_((index,), values, accumulate=True)  # noqa: E731
+    found = traced(program, 8)["aten.index_put_.default"]
+    assert (found.calls, found.trials, found.first) == (1, 8, 1)
     assert 1 <= found.varied <= 8
     assert 2 <= found.distinct <= 9
     assert 0 < found.relative <= 1
-    assert found.first == 1
 
 
 def test_only_what_the_tables_hold_for_a_risk_is_tried_unless_all_is_asked_for() -> None:
     x = torch.randn(8, 8)
-    with DeterminismTracer(trials=2) as tracer:
-        torch.mm(x, x)
-    assert tried_in(tracer) == {}
-    with DeterminismTracer(trials=Trials(2, all=True)) as tracer:
-        torch.mm(x, x)
-    assert tried_in(tracer)["aten.mm.default"].trials == 2
+    assert traced(lambda: torch.mm(x, x), 2) == {}
+    assert traced(lambda: torch.mm(x, x), Trials(2, all=True))["aten.mm.default"].trials == 2
 
 
 def test_an_op_from_outside_that_varies_is_found_and_the_first_call_named() -> None:
-    tosses = define("tosses(Tensor x) -> Tensor", TOSSES)
-    with DeterminismTracer(trials=3) as tracer:
-        tosses(torch.zeros(3))
-    found = tried_in(tracer)["tried.tosses.default"]
-    assert (found.trials, found.varied, found.distinct, found.first) == (3, 2, 2, 1)
-    assert found.relative == 1
+    tosses = itertools.count(1)
+    op = define("tosses(Tensor x) -> Tensor", lambda x: x + next(tosses) % 2)
+    found = traced(lambda: op(torch.zeros(3)), 3)["tried.tosses.default"]
+    assert (found.trials, found.varied, found.distinct, found.first, found.relative) == (3, 2, 2, 1, 1)
 
 
 def test_an_op_that_keeps_to_its_inputs_agrees_though_it_changes_them() -> None:
@@ -91,12 +64,12 @@ def test_an_op_that_keeps_to_its_inputs_agrees_though_it_changes_them() -> None:
         return x * 2
 
     op = define("changes(Tensor x) -> Tensor", changes)
-    x = torch.zeros(3)
-    with DeterminismTracer(trials=4) as tracer:
-        result = op(x)
-    assert x.tolist() == [1, 1, 1]
-    assert result.tolist() == [2, 2, 2]
-    assert tried_in(tracer)["tried.changes.default"].varied == 0
+
+    def program() -> list[Any]:
+        x = torch.zeros(3)
+        return [op(x).tolist(), x.tolist()]
+
+    assert feels_nothing(program)["tried.changes.default"].varied == 0
 
 
 def test_every_generator_is_as_the_call_left_it_and_draws_repeat() -> None:
@@ -107,26 +80,19 @@ def test_every_generator_is_as_the_call_left_it_and_draws_repeat() -> None:
 
     def program() -> list[Any]:
         own = torch.Generator().manual_seed(3)
-        torch.manual_seed(1)
-        random.seed(1)
-        np.random.seed(1)
+        seed_everything(1)
         x = torch.zeros(50)
         x.normal_(generator=own)
         found = [op(x[:3]), x, torch.bernoulli(x.abs().clamp(0, 1), generator=own), torch.rand(2)]
         dropped = torch.nn.functional.dropout(x, 0.5)
         return [bits(one) for one in (*found, dropped)] + [own.get_state().tolist(), random_state()]
 
-    plain = program()
-    with DeterminismTracer(trials=Trials(3, all=True)) as tracer:
-        recorded = program()
-    assert recorded == plain
-    found = tried_in(tracer)
+    found = feels_nothing(program)
     for name in ("tried.draws.default", "aten.normal_.default", "aten.bernoulli.default"):
         assert (found[name].trials, found[name].varied) == (3, 0), name
-    assert not any(event.while_recording and event.count > 1 for event in tracer.trace.events if event.name == "cpu")
 
 
-def test_aliased_inputs_in_place_and_out_are_tried_and_left_alone() -> None:
+def test_aliases_writes_in_place_gradients_versions_and_saved_tensors_do_not_feel_trials() -> None:
     def program() -> list[Any]:
         whole = torch.arange(12.0)
         whole[:6].add_(whole[6:])
@@ -134,93 +100,61 @@ def test_aliased_inputs_in_place_and_out_are_tried_and_left_alone() -> None:
         torch.add(whole[:3], whole[3:6], out=whole[6:9])
         columns = whole.view(3, 4).t()
         columns.index_add_(0, torch.tensor([0, 0, 3]), columns[:3].clone())
-        version = whole._version
-        return [bits(whole), bits(columns), version]
-
-    plain = program()
-    with DeterminismTracer(trials=Trials(3, all=True)) as tracer:
-        recorded = program()
-    assert recorded == plain
-    found = tried_in(tracer)
-    assert {op for op, one in found.items() if one.varied} == set()
-    assert found["aten.index_add_.default"].trials == 3
-    assert found["aten.add.out"].trials == 3
-
-
-def test_gradients_versions_and_saved_tensors_do_not_feel_trials() -> None:
-    def program() -> list[Any]:
-        torch.manual_seed(0)
-        w = torch.randn(6, 4, requires_grad=True)
+        w = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
         seen: list[int] = []
         w.register_hook(lambda grad: seen.append(grad._version))
-        index = torch.tensor([0, 1, 1, 5])
+        torch.manual_seed(0)
         with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
-            loss = (w[index] * torch.nn.functional.dropout(w, 0.3).sum(0)).pow(2).sum()
+            loss = (w[torch.tensor([0, 1, 1, 5])] * torch.nn.functional.dropout(w, 0.3).sum(0)).pow(2).sum()
         loss.backward()
         with torch.inference_mode():
             inferred = w.detach() @ w.detach().t()
-        return [bits(w.grad), seen, w._version, loss.item(), bits(inferred), random_state()]
+        return [*map(bits, (whole, columns, w.grad, inferred)), whole._version, w._version, seen, random_state()]
 
-    with DeterminismTracer():  # under any mode, torch takes an out-of-place way to some gradients
-        plain = program()
-    with DeterminismTracer(trials=Trials(2, all=True)) as tracer:
-        recorded = program()
-    assert recorded == plain
-    assert not any(one.varied for one in tried_in(tracer).values())
+    found = feels_nothing(program)
+    assert {op for op, one in found.items() if one.varied} == set()
+    assert found["aten.index_add_.default"].trials == found["aten.add.out"].trials == 3
 
 
 def test_a_mode_of_the_users_sees_its_own_calls_alone() -> None:
-    class Counting(TorchDispatchMode):
-        def __init__(self) -> None:
-            super().__init__()
-            self.calls: list[str] = []
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            self.calls.append(str(func))
-            return func(*args, **(kwargs or {}))
-
     def program() -> list[str]:
-        mode = Counting()
-        with mode:
+        with CountingMode() as mode:
             torch.zeros(4).index_put_((torch.tensor([0, 0, 1]),), torch.ones(3), accumulate=True)
-        return mode.calls
+        return [f"{op} {count}" for op, count in mode.counts.items()]
 
-    plain = program()
-    with DeterminismTracer(trials=Trials(3, all=True)):
-        recorded = program()
-    assert [name.replace("_", "") for name in recorded] == [name.replace("_", "") for name in plain]
+    feels_nothing(program)
 
 
 def test_of_many_calls_ever_rarer_ones_are_tried_and_the_others_counted() -> None:
     target, index, values = torch.zeros(4), torch.tensor([0, 0, 1]), torch.ones(3)
-    with DeterminismTracer(trials=Trials(2, all=True)) as tracer:
-        for _ in range(40):
-            target.index_put_((index,), values, accumulate=True)
-    found = tried_in(tracer)["aten.index_put_.default"]
-    assert found.calls == 7  # the first three, then 4, 8, 16, 32
-    assert found.trials == 14
+    program = lambda: [target.index_put_((index,), values, accumulate=True) for _ in range(40)]  # noqa: E731
+    found = traced(program, Trials(2, all=True))["aten.index_put_.default"]
+    assert (found.calls, found.trials) == (7, 14)  # the first three, then 4, 8, 16, 32
     assert found.untried == {Untried.RARER: 33}
 
 
-def test_a_call_that_needs_more_memory_than_it_may_take_is_not_tried() -> None:
-    with DeterminismTracer(trials=Trials(2, all=True, memory=1000)) as tracer:
-        torch.zeros(4000).index_put_((torch.tensor([0, 0]),), torch.ones(2), accumulate=True)
-    assert tried_in(tracer)["aten.index_put_.default"].untried == {Untried.MEMORY: 1}
+def test_what_needs_more_memory_than_it_may_take_or_is_on_another_thread_is_not_tried() -> None:
+    x, index, values = torch.zeros(4000), (torch.tensor([0]),), torch.ones(1)
+
+    def on_another_thread() -> None:
+        other = threading.Thread(target=lambda: x.index_put_(index, values, accumulate=True))
+        other.start()
+        other.join()
+
+    large = traced(lambda: x.index_put_(index, values, accumulate=True), Trials(2, all=True, memory=1000))
+    assert large["aten.index_put_.default"].untried == {Untried.MEMORY: 1}
+    assert traced(on_another_thread, Trials(2, all=True)) == {}
 
 
 def test_what_cannot_be_put_back_is_named_and_not_done_twice() -> None:
     done: list[int] = []
     effect = define("effect(Tensor x) -> ()", lambda x: done.append(1))
-    with DeterminismTracer(trials=Trials(5, all=True)) as tracer:
-        effect(torch.zeros(2))
-        torch.empty(3).resize_(9)
-        torch.zeros(2).sum().item()
-    found = tried_in(tracer)
+    program = lambda: [effect(torch.zeros(2)), torch.empty(3).resize_(9), torch.zeros(2).sum().item()]  # noqa: E731
+    found = traced(program, Trials(5, all=True))
     assert done == [1]
     assert found["tried.effect.default"].untried == {Untried.SIDE_EFFECTS: 1}
     assert found["aten.resize_.default"].untried == {Untried.FRESH_MEMORY: 1}
     assert found["aten._local_scalar_dense.default"].untried == {Untried.NO_RESULT: 1}
-    assert "aten.view.default" not in found
 
 
 def test_a_trial_that_raises_is_counted_and_the_generators_are_as_they_were() -> None:
@@ -234,40 +168,25 @@ def test_a_trial_that_raises_is_counted_and_the_generators_are_as_they_were() ->
 
     op = define("once(Tensor x) -> Tensor", once)
     torch.manual_seed(0)
-    expected = [torch.rand(1).item(), torch.rand(1).item()]
+    expected = torch.rand(2).tolist()
     torch.manual_seed(0)
-    with DeterminismTracer(trials=3) as tracer:
-        drawn = op(torch.zeros(1)).item()
-        after = torch.rand(1).item()
-    assert [drawn, after] == expected
-    assert tried_in(tracer)["tried.once.default"].untried == {Untried.FAILED: 1}
+    drawn: list[float] = []
+    found = traced(lambda: drawn.extend([op(torch.zeros(1)).item(), torch.rand(1).item()]), 3)
+    assert drawn == expected
+    assert found["tried.once.default"].untried == {Untried.FAILED: 1}
 
 
 def test_a_warning_of_deterministic_mode_is_not_given_again() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        with warnings.catch_warnings(record=True) as caught, DeterminismTracer(trials=Trials(3, all=True)):
-            warnings.simplefilter("always")
-            torch.zeros(4).put_(torch.tensor([0, 1]), torch.ones(2), accumulate=False)
-    finally:
-        torch.use_deterministic_algorithms(False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        traced(lambda: torch.zeros(4).put_(torch.tensor([0, 1]), torch.ones(2)), Trials(3, all=True))
     assert len([one for one in caught if "put_" in str(one.message)]) == 1
 
 
 def test_memory_that_an_op_leaves_unwritten_differs_between_its_trials() -> None:
     op = define("unwritten(Tensor x) -> Tensor", lambda x: torch.empty(1 << 12))
-    with DeterminismTracer(trials=5) as tracer:
-        op(torch.zeros(1))
-    assert tried_in(tracer)["tried.unwritten.default"].varied >= 1
-
-
-def test_calls_on_another_thread_are_not_tried() -> None:
-    x, index, values = torch.zeros(3), (torch.tensor([0]),), torch.ones(1)
-    with DeterminismTracer(trials=Trials(2, all=True)) as tracer:
-        other = threading.Thread(target=lambda: x.index_put_(index, values, accumulate=True))
-        other.start()
-        other.join()
-    assert tried_in(tracer) == {}
+    assert traced(lambda: op(torch.zeros(1)), 5)["tried.unwritten.default"].varied >= 1
 
 
 def test_a_tensor_subclass_is_tried_in_its_parts_and_computes_what_it_did() -> None:
@@ -278,11 +197,7 @@ def test_a_tensor_subclass_is_tried_in_its_parts_and_computes_what_it_did() -> N
         result = (pair + 1) * pair
         return [bits(result.a), bits(result.b)]
 
-    plain = program()
-    with DeterminismTracer(trials=Trials(2, all=True)) as tracer:
-        assert program() == plain
-    trials = {group.op: group.tried.trials for group in tracer.trace.calls if group.tried is not None}
-    assert trials["aten.mul.Tensor"] == 4
+    assert feels_nothing(program, 2)["aten.mul.Tensor"].trials == 4
 
 
 #: As often as a call is made again, and as often as it is repeated without.
@@ -314,14 +229,6 @@ def race(x: torch.Tensor) -> torch.Tensor:
 FREE = torch.Generator()
 
 FREE.seed()
-
-RARE = {"calls": 0}
-
-
-def rare(x: torch.Tensor) -> torch.Tensor:
-    """Another answer once in twenty times."""
-    RARE["calls"] += 1
-    return x + float(RARE["calls"] % 20 == 10)
 
 
 def planted() -> Iterator[Planted]:
@@ -379,9 +286,9 @@ def test_whatever_thirty_repetitions_show_to_vary_thirty_trials_find(two_threads
 
 
 def test_what_varies_rarely_is_told_apart() -> None:
-    op = define("rarely(Tensor x) -> Tensor", rare)
-    RARE["calls"] = 0
-    ((_, seen),) = [one for one in tried(lambda: op(torch.zeros(1)), 40) if "rarely" in one[0]]
+    made = itertools.count(1)
+    op = define("rarely(Tensor x) -> Tensor", lambda x: x + float(next(made) % 20 == 10))
+    seen = traced(lambda: op(torch.zeros(1)), 40)["tried.rarely.default"]
     assert (seen.trials, seen.varied) == (40, 2)
     assert seen.is_rare
 
@@ -432,3 +339,20 @@ def test_over_torchs_operator_database_what_varies_is_found_nothing_else_is_accu
     assert missed == set()
     assert accused == set()
     assert felt == set()
+
+
+def traced(program: Callable[[], Any], trials: Trials | int) -> dict[str, Tried]:
+    """By op, for the groups of ``program`` that were tried or should have been."""
+    with DeterminismTracer(trials=trials) as tracer:
+        program()
+    return {group.op: group.tried for group in tracer.trace.calls if group.tried is not None}
+
+
+def feels_nothing(program: Callable[[], Any], times: int = 3) -> dict[str, Tried]:
+    """What was tried of ``program``, which gives the same with trials and without."""
+    with DeterminismTracer():  # under any mode, torch takes an out-of-place way to some gradients
+        plain = program()
+    recorded: list[Any] = []
+    tried = traced(lambda: recorded.append(program()), Trials(times, all=True))
+    assert recorded == [plain]
+    return tried
