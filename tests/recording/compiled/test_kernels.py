@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 import types
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -75,20 +74,14 @@ def node(name: str, op: str) -> Node:
 
 def test_each_kernel_is_named_once_with_its_language_and_the_number_of_its_calls() -> None:
     kernels = {one.name: one for one in read_kernels(CODE)}
-    assert {name: (one.language, one.calls) for name, one in kernels.items()} == {
-        "cpp_fused_index_add_0": (CPP, 1),
-        "triton_poi_fused_add_sin_1": (TRITON, 1),
-        "extern_kernels.mm": (KernelLanguage.EXTERN, 2),
-        "aten.index_put_": (KernelLanguage.FALLBACK, 1),
+    assert {name: (one.language, one.calls, one.atomic) for name, one in kernels.items()} == {
+        "cpp_fused_index_add_0": (CPP, 1, True),
+        "triton_poi_fused_add_sin_1": (TRITON, 1, False),
+        "extern_kernels.mm": (KernelLanguage.EXTERN, 2, None),
+        "aten.index_put_": (KernelLanguage.FALLBACK, 1, None),
     }
-    assert {name: one.atomic for name, one in kernels.items()} == {
-        "cpp_fused_index_add_0": True,
-        "triton_poi_fused_add_sin_1": False,
-        "extern_kernels.mm": None,
-        "aten.index_put_": None,
-    }
-    assert kernels["triton_poi_fused_add_sin_1"].nodes == ("sin",)
-    assert kernels["triton_poi_fused_add_sin_1"].original_ops == ("aten.sin", "aten.add")
+    fused = kernels["triton_poi_fused_add_sin_1"]
+    assert (fused.nodes, fused.original_ops) == (("sin",), ("aten.sin", "aten.add"))
 
 
 @pytest.mark.parametrize(
@@ -109,18 +102,14 @@ def test_only_additions_that_round_count_as_atomic(line: str, language: KernelLa
     assert bool(atomic_lines(line, language)) == adds
 
 
-def test_a_kernel_of_the_cache_that_adds_atomically_belongs_to_the_call_that_adds_at_indices() -> None:
+def test_a_kernel_of_the_cache_belongs_to_the_call_that_does_as_it_does_and_what_the_compiler_told_comes_first() -> (
+    None
+):
     nodes = (node("a", "aten.sin.default"), node("b", "aten.index_put.default"), node("c", "aten.mm.default"))
-    matching = match_kernels(nodes, read_kernels(CODE), {})
-    assert matching.kernels["b"] == ("cpp_fused_index_add_0", "aten.index_put_")
-    assert matching.kernels["c"] == ("extern_kernels.mm",)
-
-
-def test_what_the_compiler_told_of_a_kernel_stands_before_its_name() -> None:
-    nodes = (node("a", "aten.sin.default"), node("b", "aten.index_put.default"))
-    matching = match_kernels(nodes, read_kernels(CODE), {"cpp_fused_index_add_0": {"a"}})
-    assert matching.kernels["a"] == ("cpp_fused_index_add_0",)
-    assert "cpp_fused_index_add_0" not in matching.kernels["b"]
+    cached = match_kernels(nodes, read_kernels(CODE), {}).kernels
+    assert (cached["b"], cached["c"]) == (("cpp_fused_index_add_0", "aten.index_put_"), ("extern_kernels.mm",))
+    told = match_kernels(nodes, read_kernels(CODE), {"cpp_fused_index_add_0": {"a"}}).kernels
+    assert (told["a"], told["b"]) == (("cpp_fused_index_add_0",), ("aten.index_put_",))
 
 
 #: Kernels for lists of tensors as torch 2.11 wrote them on a device: of one the comment at its call tells, of one none.
@@ -206,12 +195,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     torch._dynamo.reset()
 
 
-@pytest.fixture
-def deterministic_mode_off() -> Iterator[None]:
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
 def events_of(run: Callable[[], object]) -> tuple[Event, ...]:
     log = EventLog(Sites())
     watch = CompileLog(log)
@@ -223,23 +206,22 @@ def events_of(run: Callable[[], object]) -> tuple[Event, ...]:
     return tuple(event for event in log.listed() if event.name == Subsystem.INDUCTOR)
 
 
-@pytest.mark.usefixtures("stand_in", "deterministic_mode_off")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("stand_in")
 def test_a_compilation_is_noted_at_the_line_that_ran_the_code_with_the_mode_of_that_moment() -> None:
     function = torch.compile(lambda x: x.sin())
 
     def run() -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.use_deterministic_algorithms(True, warn_only=True)
-            function(torch.ones(2))  # compiles
-            function(torch.ones(2))
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        function(torch.ones(2))  # compiles
+        function(torch.ones(2))
 
     (event,) = events_of(run)
     assert (event.kind, event.value, event.count) == (EventKind.FIRST_USE, "deterministic_mode=warn", 1)
     assert int(event.location.rpartition(":")[2]) == line_of(run, "# compiles")
 
 
-@pytest.mark.usefixtures("stand_in", "deterministic_mode_off")
+@pytest.mark.usefixtures("stand_in")
 def test_a_later_compilation_under_another_mode_is_told_apart() -> None:
     def run() -> None:
         for mode in (False, True):
@@ -253,76 +235,52 @@ def test_a_later_compilation_under_another_mode_is_told_apart() -> None:
 
 @pytest.mark.skipif(compile_seams.FALLS_BACK, reason="this torch compiles nothing under a dispatch mode")
 @pytest.mark.usefixtures("stand_in")
-def test_settings_are_those_of_the_compilation_and_not_what_became_of_them() -> None:
+def test_settings_are_those_of_the_compilation_and_what_torch_compile_was_told_counts() -> None:
     config = pytest.importorskip("torch._inductor.config")
-    name = "torch._inductor.config.max_autotune"
 
     def run() -> None:
-        with config.patch(max_autotune=True):
+        with config.patch(benchmark_kernel=True):
             torch.compile(lambda x: x.sin())(torch.ones(2))
-
-    assert record(run).trace.environment.settings[name] is True
-    assert record(lambda: None).trace.environment.settings[name] is False
-
-
-@pytest.mark.skipif(compile_seams.FALLS_BACK, reason="this torch compiles nothing under a dispatch mode")
-@pytest.mark.usefixtures("stand_in")
-def test_what_torch_compile_was_told_counts_as_inductors_setting() -> None:
-    def run() -> None:
-        torch.compile(lambda x: x.sin())(torch.ones(2))
         torch.compile(lambda x: x.cos(), mode="max-autotune-no-cudagraphs")(torch.ones(2))
 
-    settings = record(run).trace.environment.settings
-    assert settings["torch._inductor.config.max_autotune"] is True
+    settings, without = (record(program).trace.environment.settings for program in (run, lambda: None))
     told = torch._inductor.list_mode_options("max-autotune-no-cudagraphs")
-    name = "coordinate_descent_tuning"  # not of this mode in torch 2.4
-    assert settings[f"torch._inductor.config.{name}"] is told.get(name, False)
-    assert settings["torch._inductor.config.benchmark_kernel"] is False
+    descends = told.get("coordinate_descent_tuning", False)  # not of this mode in torch 2.4
+    names = ("benchmark_kernel", "max_autotune", "coordinate_descent_tuning")
+    assert [settings[f"torch._inductor.config.{name}"] for name in names] == [True, True, descends]
+    assert [without[f"torch._inductor.config.{name}"] for name in names] == [False] * 3
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_other_backends_are_no_use_of_inductor(backend: str) -> None:
-    assert events_of(lambda: torch.compile(lambda x: x.cos(), backend=backend)(torch.ones(2))) == ()
-    torch._dynamo.reset()
-
-
-@pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="older torch compiles under a user's dispatch mode")
-def test_code_that_fell_back_to_eager_compiled_nothing(stand_in: types.ModuleType) -> None:
+@pytest.mark.usefixtures("stand_in")
+def test_other_backends_and_code_that_fell_back_to_eager_are_no_use_of_inductor() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     def run() -> None:
-        with FlopCounterMode(display=False):
-            torch.compile(lambda x: x.tan())(torch.ones(2))
+        for backend in ("eager", "aot_eager"):
+            torch.compile(lambda x: x.cos(), backend=backend)(torch.ones(2))
+        if seams.KEEPS_COMPILED_CODE:  # older torch compiles under a user's dispatch mode
+            with FlopCounterMode(display=False):
+                torch.compile(lambda x: x.tan())(torch.ones(2))
 
     assert events_of(run) == ()
 
 
-def test_inductor_used_without_torch_compile_is_noted_once(stand_in: types.ModuleType) -> None:
+def test_inductor_used_without_torch_compile_is_noted_once_and_what_is_watched_is_put_back(
+    stand_in: types.ModuleType,
+) -> None:
     """``compile_fx`` calls itself; only the outermost call counts."""
     name = seams.INDUCTOR_ENTRY[1]
     code = f"def {name}(graph, inputs, again=True):\n    return {name}(graph, inputs, False) if again else graph\n"
     exec(code, vars(stand_in))
+    before = (vars(seams.inductor_wrapper)["__call__"], getattr(stand_in, name))
 
     def run() -> None:
+        assert getattr(stand_in, name) is not before[1]
         assert getattr(stand_in, name)("graph", []) == "graph"  # uses
 
     (event,) = events_of(run)
-    assert event.count == 1
-    assert int(event.location.rpartition(":")[2]) == line_of(run, "# uses")
-
-
-def test_what_is_watched_is_put_back(stand_in: types.ModuleType) -> None:
-    name = seams.INDUCTOR_ENTRY[1]
-    before = (vars(seams.inductor_wrapper)["__call__"], getattr(stand_in, name))
-    watch = CompileLog(EventLog(Sites()))
-    watch.start()
-    assert getattr(stand_in, name) is not before[1]
-    watch.stop()
+    assert (event.count, int(event.location.rpartition(":")[2])) == (1, line_of(run, "# uses"))
     assert (vars(seams.inductor_wrapper)["__call__"], getattr(stand_in, name)) == before
-
-
-def test_this_torch_has_the_entries_that_are_watched() -> None:
-    assert seams.inductor_wrapper is not None
     assert compiled._WRAPPER_CODE is not None
 
 
