@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from tracer.recording.options import RecordOptions
-from tracer.session import Session
+from tracer import DeterminismTracer
 from tracer.trace import Trace
 from tracer.trace.records import CallGroup
 
+#: Of whole numbers, sums are exact in every order; there is work enough for two threads to meet.
 PROGRAM = """
 import torch
+
+WHOLE = True
 
 
 class Net(torch.nn.Module):
@@ -24,24 +28,29 @@ class Net(torch.nn.Module):
         super().__init__()
         self.table = torch.nn.Embedding(64, 16)
         self.rest = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU())
-        for parameter in self.parameters():  # whole numbers: their sums are exact in every order
-            parameter.data = torch.randint(-2, 3, parameter.shape).float()
+        for parameter in self.parameters() if WHOLE else ():
+            parameter.data = torch.randint(-1, 2, parameter.shape).float()
 
-    def forward(self, rows, targets):
+    def forward(self, rows, targets, weights):
         found = self.table(rows)  # looks up
         found = self.rest(found)  # multiplies
-        summed = torch.zeros(8, 16).index_add(0, targets, found)  # adds
+        summed = torch.zeros(8, 16).index_add(0, targets, found * weights)  # adds
         return summed.sum()
 
 
-def run(steps, size=512):
+def given(size=125_000):
+    weights = torch.randint(1, 3, (size, 1)).float() if WHOLE else torch.randn(size, 1)
+    return torch.randint(0, 64, (size,)), torch.randint(0, 8, (size,)), weights
+
+
+def run(steps):
     torch.manual_seed(0)
     net = Net()
     compiled = torch.compile(net, fullgraph=True)
-    rows, targets = torch.randint(0, 64, (size,)), torch.randint(0, 8, (size,))
+    inputs = given()
     losses = []
     for _ in range(steps):
-        loss = compiled(rows, targets)
+        loss = compiled(*inputs)
         loss.backward()
         losses.append(loss.detach())
     return net, losses
@@ -51,9 +60,11 @@ def run(steps, size=512):
 class Ran(NamedTuple):
     """One run of the program."""
 
+    module: Any
     net: Any
     losses: list[torch.Tensor]
-    trace: Trace | None
+    trace: Trace
+    """Of a run without the recorder, an empty one."""
     hits: int
     misses: int
     lines: dict[str, int]
@@ -61,54 +72,33 @@ class Ran(NamedTuple):
 
 
 def ran(
-    folder: Path,
-    *,
-    steps: int = 3,
-    record: bool,
-    moved_by: int = 0,
-    text: str = PROGRAM,
-    values: Path | None = None,
+    folder: Path, *, record: bool = True, steps: int = 3, moved_by: int = 0, text: str = PROGRAM, **options: Any
 ) -> Ran:
-    """Compile the program anew, as a new process would, and run it."""
+    """Compile the program anew for two threads, as a new process would, and run it; ``options`` are the recorder's."""
     torch._dynamo.reset()
     counters.clear()
     path = folder / "program_of_test.py"
     path.write_text("#\n" * moved_by + text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("program_of_test", path)
-    assert spec is not None
-    assert spec.loader is not None
-    program = importlib.util.module_from_spec(spec)
-    sys.modules["program_of_test"] = program
-    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
-    try:
-        spec.loader.exec_module(program)
-    finally:
-        sys.dont_write_bytecode = before
-    options = RecordOptions(values=str(values) if values else False)
-    session = Session(options=options) if record else None
-    if session is None:
-        net, losses = program.run(steps)
-    else:
-        session.enter()
-        try:
+    tracer = DeterminismTracer(**options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setattr(sys, "dont_write_bytecode", True)
+        patch.delitem(sys.modules, "program_of_test", raising=False)
+        program = importlib.import_module("program_of_test")
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
+        with tracer if record else nullcontext():
             net, losses = program.run(steps)
-        finally:
-            session.leave()
+        torch.set_num_threads(before)
     found = counters["inductor"]
     numbered = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-    return Ran(
-        net,
-        losses,
-        session.trace if session is not None else None,
-        found["fxgraph_cache_hit"],
-        found["fxgraph_cache_miss"],
-        {line.partition("# ")[2]: number for number, line in numbered if "# " in line},
-    )
+    lines = {line.partition("# ")[2]: number for number, line in numbered if "# " in line}
+    hits, misses = found["fxgraph_cache_hit"], found["fxgraph_cache_miss"]
+    return Ran(program, net, losses, tracer.trace, hits, misses, lines)
 
 
 def groups(run: Ran, op: str) -> list[CallGroup]:
     """The compiled groups of an op."""
-    assert run.trace is not None
     return [group for group in run.trace.calls if group.region and group.op.startswith(op)]
 
 
