@@ -46,45 +46,29 @@ ROWS = torch.randn(4, N, generator=torch.Generator().manual_seed(0))
 
 MADE: list[tuple[str, Callable[[], torch.Tensor], bool]] = [
     ("arange", lambda: torch.arange(N), True),
-    ("arange from 2", lambda: torch.arange(2, N), True),
     ("arange backwards", lambda: torch.arange(N - 1, -1, -1), True),
     ("randperm", lambda: torch.randperm(N), True),
     ("argsort", lambda: ROWS[0].argsort(), True),
     ("sort", lambda: ROWS[0].sort(descending=True).indices, True),
-    ("stable sort", lambda: torch.sort(ROWS[0], stable=True).indices, True),
-    ("argsort twice", lambda: ROWS[0].argsort().argsort(), True),
     ("topk", lambda: ROWS[0].topk(3).indices, True),
     ("nonzero", lambda: (ROWS[0] > 0).nonzero().squeeze(1), True),
     ("where", lambda: torch.where(ROWS[0] > -9)[0], True),
     ("multinomial", lambda: torch.ones(N).multinomial(3), True),
     ("unique", lambda: torch.tensor([3, 3, 1]).unique(), True),
     ("a slice", lambda: torch.randperm(N)[:3], True),
-    ("every other one", lambda: torch.randperm(N)[1::2], True),
-    ("a view", lambda: torch.randperm(N).view(1, N)[0], True),
-    ("a copy", lambda: torch.randperm(N).clone(), True),
-    ("as int32", lambda: torch.randperm(N).to(torch.int32), True),
-    ("detached", lambda: torch.randperm(N).detach(), True),
-    ("shifted", lambda: torch.arange(N) + 3, True),
     ("flipped", lambda: torch.arange(N).flip(0), True),
-    ("masked", lambda: torch.arange(N)[ROWS[0] > 0], True),
     ("a permutation of another", lambda: torch.randperm(N)[torch.randperm(N)], True),
     ("inverted by scatter_", lambda: inverted(torch.randperm(N)), True),
     ("inverted by indexing", lambda: inverted_by_indexing(torch.randperm(N)), True),
     # And what only looks like it.
     ("given", lambda: torch.tensor([0, 1, 2]), False),
     ("randint", lambda: torch.randint(0, N, (3,)), False),
-    ("drawn with replacement", lambda: torch.ones(N).multinomial(3, replacement=True), False),
-    ("rounded down", lambda: torch.arange(0, 3, 0.5).long(), False),
-    ("halved", lambda: torch.arange(N) // 2, False),
     ("taken modulo", lambda: torch.arange(N) % 2, False),
     ("repeated", lambda: torch.arange(3).repeat(2), False),
-    ("repeated in place", lambda: torch.arange(3).repeat_interleave(2), False),
     ("joined", lambda: torch.cat([torch.arange(3), torch.arange(3)]), False),
-    ("expanded", lambda: torch.arange(1).expand(3), False),
     ("expanded and flattened", lambda: torch.arange(3).unsqueeze(1).expand(3, 2).flatten(), False),
     ("picked twice", lambda: torch.randperm(N)[torch.tensor([1, 1])], False),
     ("written to", lambda: torch.randperm(N).fill_(1), False),
-    ("written to through a view", lambda: written(torch.randperm(N), lambda x: x[:2].zero_()), False),
     ("written to through data", lambda: written(torch.randperm(N), lambda x: x.data.zero_()), False),
     ("written to through numpy", lambda: written(torch.randperm(N), lambda x: x.numpy().fill(0)), False),
     ("written to as out", lambda: written(torch.randperm(N), lambda x: torch.zeros(N, dtype=x.dtype, out=x)), False),
@@ -149,35 +133,26 @@ USED: list[tuple[str, str, Callable[[], Any], bool]] = [
     ("a row of one", "aten.index_add", lambda: torch.zeros(4, 2).index_add(0, torch.tensor([3]), torch.ones(1, 2)), True),
     ("two given rows", "aten.index_add", lambda: torch.zeros(4, 2).index_add(0, torch.tensor([3, 1]), torch.ones(2, 2)), False),
     ("rows by randperm", "aten.index_add", lambda: OUT.index_add(1, torch.randperm(N)[:4], torch.ones(N, 4)), True),
-    ("one column", "aten.scatter_add", lambda: OUT.scatter_add(1, torch.zeros(N, 1).long(), torch.ones(N, 1)), True),
     ("one row, added along the other", "aten.scatter_add", lambda: OUT.scatter_add(1, torch.zeros(1, N).long(), torch.ones(1, N)), False),
     ("sorted along", "aten.scatter_add", lambda: OUT.scatter_add(1, torch.rand(N, N).argsort(1), torch.ones(N, N)), True),
     ("sorted across", "aten.scatter_add", lambda: OUT.scatter_add(1, torch.rand(N, N).argsort(0), torch.ones(N, N)), False),
     ("both coordinates", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(N), torch.randint(N, (N,))), torch.randn(N)), True),
-    ("neither coordinate", "aten.index_put_", lambda: OUT.clone().index_put_((torch.randint(N, (N,)), torch.randint(N, (N,))), torch.randn(N)), False),
     ("a grid", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(N)[:, None], torch.randperm(N)[None]), torch.randn(N, N)), True),
-    ("half a grid", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(N)[:, None], torch.randint(N, (1, N))), torch.randn(N, N)), False),
     ("from the end", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(-N, N),), torch.randn(2 * N, N)), False),
     ("unique", "aten.index_put_", lambda: put(OUT[0], torch.randint(0, N, (20,)).unique()), True),
-    ("unique with counts", "aten.index_put_", lambda: put(OUT[0], torch.randint(0, N, (20,)).unique(return_counts=True)[0]), True),
     ("unique from either end", "aten.index_put_", lambda: put(OUT[0], torch.randint(-1, N, (200,)).unique()), False),
     ("one after another", "aten.index_put_", lambda: put(OUT[0], torch.randint(0, N, (20,)).unique_consecutive()), False),
     ("an upper triangle", "aten.index_put_", lambda: put(OUT, *torch.triu_indices(N, N, 1)), True),
     ("a lower triangle, to and from another number of bits", "aten.index_put_", lambda: put(OUT, *torch.tril_indices(N, N).int().long()), True),
-    ("a part of a triangle", "aten.index_put_", lambda: put(OUT, *torch.triu_indices(N, N)[:, 2:9:3]), True),
     ("a triangle, swapped", "aten.index_put_", lambda: put(OUT, *torch.triu_indices(N, N).flip(0)), False),
     ("rows of a triangle alone", "aten.index_put_", lambda: put(OUT[0], torch.triu_indices(N, N)[0]), False),
-    ("rows of a triangle twice", "aten.index_put_", lambda: put(OUT, *torch.triu_indices(N, N)[[0, 0]]), False),
-    ("parts of a triangle that do not belong together", "aten.index_put_", lambda: put(OUT, torch.triu_indices(N, N)[0, :5], torch.triu_indices(N, N)[1, 1:6]), False),
     ("shifted against each other", "aten.index_put_", lambda: apart(torch.triu_indices(N, N)), False),
     ("pairs of a mask", "aten.index_put_", lambda: put(OUT, *torch.where(ROWS > 0)), True),
-    ("pairs of a mask, by columns", "aten.index_put_", lambda: put(OUT, *(ROWS > 0).nonzero().t()), True),
     ("pairs and a further index", "aten.index_put_", lambda: put(torch.zeros(N, N, 2), *torch.where(ROWS > 0), torch.tensor(1)), True),
     ("half of the coordinates of a mask", "aten.index_put_", lambda: put(torch.zeros(4, N), *torch.where(torch.ones(4, N, N) > 0)[:2]), False),
     ("pairs, each once", "aten.index_put_", lambda: put(OUT, *torch.randint(0, N, (20, 2)).unique(dim=0).t()), True),
     ("a triangle that was written to", "aten.index_put_", lambda: put(OUT, *written(torch.triu_indices(N, N), lambda k: k[0].zero_())), False),
     ("put", "aten.put_", lambda: OUT.clone().put_(torch.randperm(N), torch.ones(N), accumulate=True), True),
-    ("put of a square", "aten.put_", lambda: OUT.clone().put_(torch.rand(2, 3).argsort(1), torch.ones(2, 3), accumulate=True), False),
 ]  # fmt: skip
 
 
@@ -230,23 +205,20 @@ def test_no_tensor_is_kept_and_no_more_indices_than_there_may_be() -> None:
     assert kept.numel() == 3
 
 
-@pytest.mark.parametrize("backend", ["cuda", "rocm", "xpu", "mps"])
-def test_log_prob_of_a_category_is_deterministic_backwards_and_two_samples_of_it_are_not(backend: str) -> None:
-    def step(samples: int) -> Callable[[], None]:
-        def run() -> None:
-            logits = torch.randn(5, 7, requires_grad=True)
-            index = torch.randint(0, 7, (5, samples))
-            logits.gather(1, index).exp().sum().backward()
+BACKENDS = ("cuda", "rocm", "xpu", "mps")
 
-        return run
 
-    found = [
-        {one.rule: one.verdict.value for one in judge(recorded(step(n)), backend=backend, settings="default").findings}
-        for n in (1, 2)
-    ]
-    rule = "rocm-cuda-scatter-add" if backend == "rocm" else f"{backend}-scatter-add"
-    assert found[0].get(rule, "deterministic") == "deterministic"
-    assert found[1][rule] == "nondeterministic"
+def test_log_prob_of_a_category_is_deterministic_backwards_and_two_samples_of_it_are_not() -> None:
+    def step(samples: int) -> None:
+        index = torch.randint(0, 7, (5, samples))
+        torch.randn(5, 7, requires_grad=True).gather(1, index).exp().sum().backward()
+
+    traces = [recorded(lambda samples=samples: step(samples)) for samples in (1, 2)]
+    for backend in BACKENDS:
+        rule = "rocm-cuda-scatter-add" if backend == "rocm" else f"{backend}-scatter-add"
+        one, two = (judge(trace, backend=backend, settings="default").findings for trace in traces)
+        assert {found.verdict.value for found in one if found.rule == rule} <= {"deterministic"}, backend
+        assert {found.verdict.value for found in two if found.rule == rule} == {"nondeterministic"}, backend
 
 
 def test_what_torch_says_in_nn_utils_is_whole_and_half_of_it_is_not() -> None:
@@ -295,27 +267,16 @@ def verdicts(step: Callable[[], Any], backend: str = "cuda") -> set[str]:
 
 EXACT: list[tuple[str, Callable[[], Any]]] = [
     ("ones", lambda: zeros().index_add(0, I, torch.ones(100))),
-    ("ones_like", lambda: zeros().scatter_add(0, I, torch.ones_like(I, dtype=torch.float32))),
     ("new_ones onto new_zeros", lambda: X.new_zeros(5).scatter_add_(0, I, X.new_ones(100))),
     ("a mask", lambda: zeros().scatter_add(0, I, (I > 2).float())),
-    ("a mask by type_as", lambda: zeros().scatter_add(0, I, (I > 2).type_as(X))),
     ("not a mask", lambda: zeros().scatter_add(0, I, 1 - (I > 2).float())),
     ("a mask times a mask", lambda: zeros().scatter_add(0, I, (I > 2).float() * (I < 4))),
     ("a chosen number", lambda: zeros().scatter_add(0, I, torch.where(I > 2, 0.3, 0.0))),
-    ("a filled mask", lambda: zeros().scatter_add(0, I, torch.ones(100).masked_fill(I > 2, 0.0))),
     ("one constant", lambda: torch.rand(5).index_add(0, I, torch.full((100,), 0.1))),
-    ("one share", lambda: zeros().scatter_add(0, I, torch.ones(100) / 7)),
     ("a scaled mask", lambda: zeros().scatter_add(0, I, (I > 2).float() * 0.1)),
-    ("one number each", lambda: zeros().scatter_add(0, I, torch.ones(1).expand(100))),
     ("ones, then ones again", lambda: zeros().index_add_(0, I, torch.ones(100)).index_add_(0, I, torch.ones(100))),
-    ("a row of a table of ones", lambda: zeros().scatter_add(0, I, torch.ones(3, 100)[1])),
-    ("ones that were copied", lambda: zeros().scatter_add(0, I, torch.ones(100, dtype=torch.float64).float().clone())),
     ("filled by hand", lambda: zeros().scatter_add(0, I, torch.empty(100).fill_(1))),
-    ("whole classes", lambda: zeros().scatter_add(0, I, torch.nn.functional.one_hot(I, 5).float()[:, 0])),
     ("a drawn mask", lambda: zeros().scatter_add(0, I, torch.bernoulli(torch.full((100,), 0.5)))),
-    ("reduced", lambda: zeros().scatter_reduce(0, I, torch.ones(100), "sum")),
-    ("put", lambda: zeros().put_(I, torch.ones(100), accumulate=True)),
-    ("weights of a mask", lambda: torch.bincount(I, (I > 2).float())),
     ("gradient of a sum", lambda: torch.zeros(5, requires_grad=True).gather(0, I).sum().backward()),
     ("counts of extremes", lambda: torch.zeros(5).scatter_reduce(0, I, X.clone().requires_grad_(), "amax").exp().sum().backward()),
     ("into half precision", lambda: torch.zeros(5, dtype=torch.bfloat16).index_add(0, I, torch.ones(100, dtype=torch.bfloat16))),
@@ -324,7 +285,6 @@ EXACT: list[tuple[str, Callable[[], Any]]] = [
 ROUNDED: list[tuple[str, Callable[[], Any]]] = [
     ("random numbers", lambda: zeros().index_add(0, I, torch.randn(100))),
     ("two constants", lambda: zeros().scatter_add(0, I, torch.where(I > 2, 0.3, 0.7))),
-    ("constants side by side", lambda: zeros().scatter_add(0, I, torch.cat([torch.full((50,), 0.1), torch.full((50,), 0.2)]))),
     ("one constant of two dtypes", lambda: zeros().scatter_add(0, I, torch.cat([torch.full((50,), 0.1, dtype=torch.float16), torch.full((50,), 0.1)]))),
     ("one constant of either sign", lambda: zeros().scatter_add(0, I, torch.cat([torch.full((50,), 0.1), -torch.full((50,), 0.1)]))),
     ("a constant, partly overwritten", lambda: zeros().scatter_add(0, I, partly(torch.ones(100)))),
@@ -332,12 +292,9 @@ ROUNDED: list[tuple[str, Callable[[], Any]]] = [
     ("a constant, written by NumPy", lambda: zeros().scatter_add(0, I, by_numpy(torch.ones(100)))),
     ("statistics that batch norm wrote", lambda: zeros().scatter_add(0, torch.zeros(5, dtype=torch.int64), statistics())),
     ("a product of a mask", lambda: zeros().scatter_add(0, I, (I > 2) * X)),
-    ("a mask from which numbers are taken", lambda: zeros().scatter_add(0, I, (I > 2).float() - X)),
     ("a mask in turn with another share", lambda: zeros().scatter_add(0, I, (I > 2).float() * 0.1 + 0.2)),
-    ("a step size", lambda: zeros().index_add(0, I, torch.randn(100), alpha=0.1)),
     ("a product", lambda: torch.rand(5).scatter_reduce(0, I, torch.full((100,), 0.1), "prod")),
     ("one constant, in parts of a block", lambda: torch.bincount(I, torch.full((100,), 0.1))),
-    ("ones under other views", lambda: zeros().scatter_add(0, I, torch.ones(100, dtype=torch.int32).view(torch.float32) * X)),
 ]  # fmt: skip
 
 
@@ -385,15 +342,16 @@ def test_counts_are_whole_as_far_as_the_dtype_goes(count: int) -> None:
     assert verdicts(step) == {"deterministic" if count == 256 else "nondeterministic"}
 
 
-@pytest.mark.parametrize("backend", ["cuda", "rocm", "xpu", "mps"])
-def test_degrees_of_a_graph_are_deterministic_and_sums_of_its_features_are_not(backend: str) -> None:
+def test_degrees_of_a_graph_are_deterministic_and_sums_of_its_features_are_not() -> None:
     def mean(features: torch.Tensor) -> torch.Tensor:
         degree = features.new_zeros(5).scatter_add_(0, I, features.new_ones(100)).clamp_(min=1)
         return features.new_zeros(5).scatter_add_(0, I, features) / degree
 
-    found = judge(recorded(lambda: mean(X)), backend=backend, torch="2.13", settings="default").findings
-    varying = [(finding.op, finding.count) for finding in found if finding.verdict == "nondeterministic" and finding.op]
-    assert varying == [("aten.scatter_add_.default", 1)]
+    trace = recorded(lambda: mean(X))
+    for backend in BACKENDS:
+        found = judge(trace, backend=backend, torch="2.13", settings="default").findings
+        varying = [(one.op, one.count) for one in found if one.verdict == "nondeterministic" and one.op]
+        assert varying == [("aten.scatter_add_.default", 1)], backend
 
 
 def test_ones_on_fake_tensors_are_ones() -> None:
@@ -404,28 +362,15 @@ def test_ones_on_fake_tensors_are_ones() -> None:
     assert verdicts(step) == {"deterministic"}
 
 
-def test_no_tensor_is_kept_alive_and_only_so_many_are_known() -> None:
-    tracer = DeterminismTracer()
-    with tracer:
-        kept = [torch.ones(1) for _ in range(MOST_TENSORS + 9)]
-        known = tracer._session.recorder.storages.indices.values
-        assert len(known.live) == MOST_TENSORS
-        assert known.of(kept[0]).one is None
-        assert known.of(kept[-1]).one == 1
-        del kept
-        known.prune()
-        assert not known.live
-
-
-def test_tensors_that_are_gone_are_forgotten_while_others_are_computed() -> None:
+def test_numbers_of_tensors_that_are_gone_are_forgotten_and_only_so_many_are_known() -> None:
     tracer, x = DeterminismTracer(), torch.randn(3)
     with tracer:
-        held = torch.ones(3)
-        gone = [torch.ones(1) for _ in range(20)]
         known = tracer._session.recorder.storages.indices.values
-        assert len(known.live) == 21
-        del gone
-        for _ in range(20):
+        kept = [torch.ones(1) for _ in range(MOST_TENSORS + 9)]
+        assert len(known.live) == MOST_TENSORS
+        assert (known.of(kept[0]).one, known.of(kept[-1]).one) == (None, 1)
+        del kept[:-1]
+        for _ in range(MOST_TENSORS):
             x = x + 1.5
-        assert len(known.live) == 1
-        assert known.of(held).one == 1
+        assert len(known.live) == 1, "while others are computed"
+        assert known.of(kept[0]).one == 1
