@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,7 +19,10 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.support.build import call, environment, trace
 from tracer import DeterminismTracer, Report, Trace, Trials, judge
-from tracer.names import BlindSpotKind, Untried, Verdict
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.model import read_recording
+from tracer.names import Untried, Verdict
+from tracer.report import rendered_as
 from tracer.report.sections.answers import headline
 from tracer.trace.merging import merge_traces
 from tracer.trace.records import TraceSource
@@ -44,10 +45,9 @@ def trained(model: nn.Module, optimizer: type[torch.optim.Optimizer], loss: Call
     stepper: Any = optimizer(model.parameters(), lr=0.1)  # type: ignore[call-arg]
 
     def step() -> None:
-        for _ in range(2):
-            stepper.zero_grad()
-            loss().backward()
-            stepper.step()
+        loss().backward()
+        stepper.step()
+        stepper.zero_grad()
 
     return model, step
 
@@ -125,10 +125,10 @@ def findings(made: Trace, backend: str) -> list[tuple[Any, ...]]:
     return [(one.rule, one.op, one.phase, one.module, one.location, one.count, one.verdict) for one in found]
 
 
-MODELS = [index_add, convolutions, embeddings, llama, recomputation, memory_and_indices]
+MODELS = [index_add, convolutions, embeddings, recomputation, memory_and_indices]
 
 
-@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("make", [*MODELS, pytest.param(llama, marks=pytest.mark.slow)])
 def test_a_fake_recording_has_the_groups_and_the_findings_of_the_real_one(make: Callable[[], Made]) -> None:
     real, fake = recorded(make, fake=False).trace, recorded(make, fake=True).trace
     assert [replace(group, fake=False) for group in fake.calls] == list(real.calls)
@@ -142,34 +142,12 @@ def test_a_fake_recording_has_the_groups_and_the_findings_of_the_real_one(make: 
 
 
 def test_fake_tensors_outside_their_mode_are_counted_once() -> None:
-    mode = FakeTensorMode()
-    rows = mode.from_tensor(torch.ones(2, 3))
+    rows = FakeTensorMode().from_tensor(torch.ones(2, 3))
     with DeterminismTracer() as tracer:
         (rows @ rows.t()).sum()
-    assert [(group.op, group.count) for group in tracer.trace.calls] == [
-        ("aten.t.default", 1),
-        ("aten.mm.default", 1),
-        ("aten.sum.default", 1),
-    ]
+    counted = [(group.op.split(".")[1], group.count, group.facts["device"]) for group in tracer.trace.calls]
+    assert counted == [("t", 1, "cpu"), ("mm", 1, "cpu"), ("sum", 1, "cpu")]
     assert tracer.trace.sources[0].fake_calls == 3
-    assert {group.facts["device"] for group in tracer.trace.calls} == {"cpu"}
-
-
-def test_the_device_is_the_one_that_a_fake_tensor_claims(tmp_path: Path) -> None:
-    path = tmp_path / "step.json"
-    program = (
-        "import torch\n"
-        "from torch._subclasses.fake_tensor import FakeTensorMode\n"
-        "from tracer import DeterminismTracer\n"
-        "with FakeTensorMode(), torch.no_grad(), DeterminismTracer() as tracer:\n"
-        "    rows = torch.zeros(5, 3, device='cuda')\n"
-        "    rows.index_add_(0, torch.zeros(4, dtype=torch.long, device='cuda'), torch.rand(4, 3, device='cuda'))\n"
-        f"tracer.trace.save({str(path)!r})\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
-    made = Trace.load(path)
-    assert {group.facts["device"] for group in made.calls} == {"cuda"}
-    assert "cuda-index-add" in {finding.rule for finding in judge(made).findings}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -185,28 +163,20 @@ def test_shapes_that_torch_works_out_while_it_compiles_are_no_calls() -> None:
 
 
 def test_values_of_fake_tensors_are_marked_as_not_digested(tmp_path: Path) -> None:
-    from tracer.divergence.comparing import compare_recordings
-    from tracer.divergence.model import read_recording
-
     found = []
     for name in ("one.json", "two.json"):
         recorded(convolutions, fake=True, values=True).save(tmp_path / name)
         found.append(read_recording(tmp_path / name))
     divergence = compare_recordings(*found)
-    assert divergence.not_digested > 50
+    assert divergence.not_digested > 40
     assert divergence.first is None
 
 
-def test_trials_on_fake_tensors_are_left_out_and_counted() -> None:
-    recording = recorded(index_add, fake=True, trials=Trials(2, all=True))
-    tried = {group.op: group.tried for group in recording.trace.calls}
-    one = tried["aten.index_add_.default"]
-    assert one is not None
-    assert (one.trials, one.untried) == (0, {Untried.NOT_COMPUTED: 1})
-
-
-def test_neither_data_nor_inputs_of_fake_tensors_are_looked_at() -> None:
-    recording = recorded(index_add, fake=True, data_facts=True, keep="index_add*")
+def test_trials_on_fake_tensors_are_left_out_and_counted_and_neither_data_nor_inputs_are_looked_at() -> None:
+    recording = recorded(index_add, fake=True, trials=Trials(2, all=True), data_facts=True, keep="index_add*")
+    (one,) = (group for group in recording.trace.calls if group.op == "aten.index_add_.default")
+    assert one.tried is not None
+    assert (one.tried.trials, one.tried.untried) == (0, {Untried.NOT_COMPUTED: 1})
     assert not any(group.data or group.inputs for group in recording.trace.calls)
 
 
@@ -218,20 +188,15 @@ def fake_report() -> Report:
     return judge(recorded(convolutions, fake=True).trace, backend="cuda")
 
 
-def test_the_headline_says_that_the_recording_is_on_fake_tensors(fake_report: Report) -> None:
+@pytest.mark.parametrize("format", ["text", "html", "markdown", "json", "sarif", "junit"])
+def test_every_format_says_that_the_recording_is_on_fake_tensors(fake_report: Report, format: str) -> None:
     verdict, line = headline(fake_report)
     assert verdict is Verdict.NONDETERMINISTIC
     assert "; recorded on fake tensors: ops, shapes, modules, lines and settings are real; values, memory" in line
-
-
-@pytest.mark.parametrize("format", ["text", "html", "markdown", "json", "sarif", "junit"])
-def test_every_format_says_that_the_recording_is_on_fake_tensors(fake_report: Report, format: str) -> None:
-    from tracer.report import rendered_as
-
     text = rendered_as(format, fake_report)
     assert "fake tensors" in text
     if format == "json":
-        assert json.loads(text)["headline"] == headline(fake_report)[1]
+        assert json.loads(text)["headline"] == line
     if format == "junit":
         assert ElementTree.fromstring(text)[0].get("name") == "determinism on cuda, recorded on fake tensors"
 
@@ -251,8 +216,3 @@ def test_a_trace_of_an_older_release_is_read_as_one_on_real_tensors(tmp_path: Pa
     trace(call(), sources=(TraceSource(calls=1),)).save(path)
     assert "fake_calls" not in path.read_text()
     assert "fake" not in headline(judge(Trace.load(path)))[1]
-
-
-def test_no_blind_spot_is_made_of_fake_tensors() -> None:
-    kinds = {spot.kind for spot in recorded(index_add, fake=True).trace.blind_spots}
-    assert BlindSpotKind.SUBCLASS not in kinds

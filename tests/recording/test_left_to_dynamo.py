@@ -65,14 +65,6 @@ def sets_a_variable(x: torch.Tensor) -> torch.Tensor:
     return x + 1
 
 
-def calls_what_sets_a_variable(x: torch.Tensor) -> torch.Tensor:
-    return sets_a_variable(x) * 2
-
-
-def reads_an_address(x: torch.Tensor) -> torch.Tensor:
-    return x + (x.data_ptr() != 0)
-
-
 def switches_the_mode_on(x: torch.Tensor) -> torch.Tensor:
     torch.use_deterministic_algorithms(True)
     y = x + 1
@@ -88,8 +80,8 @@ CASES: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
     draws,
     seeds_a_generator,
     sets_a_variable,
-    calls_what_sets_a_variable,
-    reads_an_address,
+    lambda x: sets_a_variable(x) * 2,
+    lambda x: x + (x.data_ptr() != 0),
     switches_the_mode_on,
 )
 
@@ -128,9 +120,7 @@ def seen_of(function: Callable[[torch.Tensor], torch.Tensor], block: Any) -> dic
 
 
 @pytest.mark.parametrize("nested", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "function", slow_unless({steps, draws, sets_a_variable, switches_the_mode_on}, CASES), ids=lambda one: one.__name__
-)
+@pytest.mark.parametrize("function", slow_unless({steps, draws, sets_a_variable, switches_the_mode_on}, CASES))
 def test_dynamo_breaks_warns_and_raises_as_it_would_without(function: Any, nested: bool) -> None:
     if nested and not hasattr(torch._dynamo.config, "nested_graph_breaks"):
         pytest.skip("this torch has no such setting")
@@ -139,33 +129,26 @@ def test_dynamo_breaks_warns_and_raises_as_it_would_without(function: Any, neste
         assert seen_of(function, DeterminismTracer()) == seen_of(function, nullcontext())
 
 
-def test_a_compiled_optimizer_step_is_counted_though_its_hooks_are_left_out() -> None:
-    compiled = torch.compile(steps, backend="eager")
-    with DeterminismTracer() as tracer:
-        for _ in range(3):
-            compiled(torch.ones(3, 2))
-    assert tracer.trace.sources[0].optimizer_steps == 3
-
-
-def test_what_runs_between_graphs_is_still_seen() -> None:
-    compiled = torch.compile(shuffles, backend="eager")
+def test_a_compiled_optimizer_step_is_counted_and_what_runs_between_graphs_is_still_seen() -> None:
+    stepping, shuffling = (torch.compile(function, backend="eager") for function in (steps, shuffles))
     with DeterminismTracer() as tracer:
         for _ in range(2):
-            compiled(torch.ones(2))
+            stepping(torch.ones(3, 2))
+            shuffling(torch.ones(2))
+    assert tracer.trace.sources[0].optimizer_steps == 2
     assert [made.drew for made in tracer.trace.generators if made.name == "python"] == [True]
 
 
-def with_a_default(x: torch.Tensor, y: int = 2) -> torch.Tensor:
-    return x + y
+def test_a_replaced_function_with_defaults_is_traced_as_itself() -> None:
+    def with_a_default(x: torch.Tensor, y: int = 2) -> torch.Tensor:
+        return x + y
 
-
-def test_a_replaced_function_with_defaults_is_traced_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("somebody_elses")
-    module.add = with_a_default  # type: ignore[attr-defined]
+    module: Any = types.ModuleType("somebody_elses")
+    module.add = with_a_default
     lift = place([(module, "add")], Watch())
     assert lift is not None
     try:
-        compiled = torch.compile(lambda x: module.add(x), backend="eager", fullgraph=True)  # type: ignore[attr-defined]
+        compiled = torch.compile(lambda x: module.add(x), backend="eager", fullgraph=True)
         assert compiled(torch.ones(2)).tolist() == [3, 3]
     finally:
         lift()

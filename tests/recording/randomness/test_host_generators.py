@@ -59,41 +59,10 @@ def test_numpys_own_generators_are_noted_where_they_are_made_without_a_seed() ->
     assert pickle.loads(pickle.dumps(np.random.default_rng)) is np.random.default_rng
 
 
-def test_a_draw_names_the_line_that_seeded() -> None:
-    def step() -> None:
-        random.seed(1)  # python
-        np.random.seed(1)  # numpy
-        random.random()
-        np.random.rand()
-
-    tracer = record(step)
-    for name in ("python", "numpy"):
-        found, line = generator(tracer, name), f"# {name}"
-        assert found.origin is SeedOrigin.PROGRAM
-        assert found.seeded_at.endswith(f":{line_of(step, line)}")
-
-
 @pytest.mark.parametrize("seed", [lambda: random.seed(), lambda: random.seed(None), lambda: np.random.seed()])
 def test_a_seed_without_a_number_is_the_machines(seed: Callable[[], None]) -> None:
     (event,) = seeds(record(seed))
     assert event.value == "machine"
-
-
-def test_seeding_is_no_draw_and_a_draw_on_either_side_of_it_is() -> None:
-    assert generator(record(lambda: random.seed(3)), "python").drew is False
-
-    def before() -> None:
-        random.random()
-        random.seed(3)
-
-    def after() -> None:
-        random.seed(3)
-        random.random()
-
-    assert generator(record(before), "python").drew is True
-    assert generator(record(before), "python").origin is SeedOrigin.UNSEEN
-    assert generator(record(after), "python").drew is True
-    assert generator(record(after), "python").origin is SeedOrigin.PROGRAM
 
 
 @pytest.mark.parametrize("draw", [np.random.rand, np.random.mtrand._rand.rand, lambda: np.random.permutation(3)])
@@ -151,15 +120,18 @@ def test_of_several_states_that_were_drawn_from_the_one_that_the_machine_chose_c
 def test_functions_are_as_they_were_whatever_recorder_ends_first() -> None:
     names = [(module, name) for module in (random, np.random) for name in vars(module) if not name.startswith("_")]
     before = {(module.__name__, name): getattr(module, name) for module, name in names}
+    held = vars(np.random.PCG64)["state"]
     first, second = DeterminismTracer(), DeterminismTracer()
     first.__enter__()
     second.__enter__()
     assert random.seed is not before["random", "seed"]
+    assert vars(np.random.PCG64)["state"] is not held
     first.__exit__(None, None, None)
     np.random.rand()
     second.__exit__(None, None, None)
     assert generator(second, "numpy").drew is True
     assert all(getattr(module, name) is before[module.__name__, name] for module, name in names)
+    assert vars(np.random.PCG64)["state"] is held
     assert HOST.is_asleep()
 
 
@@ -185,19 +157,16 @@ def test_a_function_taken_while_recording_goes_on_working_and_is_pickled_as_ever
         assert random.getstate() == state
 
 
-def test_delays_of_a_launcher_are_no_draw_of_the_program() -> None:
+@pytest.mark.parametrize("draws_after", [False, True])
+def test_delays_of_a_launcher_are_no_draw_of_the_program(draws_after: bool) -> None:
     from torch.distributed.elastic.rendezvous import utils
 
     def waits() -> None:
         utils._delay((0.0, 1e-6))
+        if draws_after:
+            random.uniform(0, 1)
 
-    assert generator(record(waits), "python").drew is False
-
-    def draws_after_it() -> None:
-        waits()
-        random.uniform(0, 1)
-
-    assert generator(record(draws_after_it), "python").drew is True
+    assert generator(record(waits), "python").drew is draws_after
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -222,19 +191,38 @@ def test_exceptions_are_the_functions_own() -> None:
     assert seeds(record(step)) == []
 
 
+@pytest.mark.parametrize("name", ["python", "numpy"])
+def test_a_draw_names_the_line_that_seeded_and_seeding_alone_is_no_draw(name: str) -> None:
+    module: Any = {"python": random, "numpy": np.random}[name]
+
+    def before() -> None:
+        module.random()
+        module.seed(3)
+
+    def after() -> None:
+        module.seed(1)  # seeds
+        module.random()
+
+    assert generator(record(lambda: module.seed(3)), name).drew is False
+    found = generator(record(before), name)
+    assert (found.drew, found.origin) == (True, SeedOrigin.UNSEEN)
+    found = generator(record(after), name)
+    assert (found.drew, found.origin) == (True, SeedOrigin.PROGRAM)
+    assert found.seeded_at.endswith(f":{line_of(after, '# seeds')}")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_what_a_forked_child_draws_and_seeds_is_not_its_parents() -> None:
     with DeterminismTracer() as tracer:
         child = os.fork()
         if child == 0:
-            code = 1
             try:
                 random.seed(3)
                 np.random.rand()
-                code = 0
-            finally:
-                os._exit(code)
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
     assert generator(tracer, "numpy").drew is False
     assert seeds(tracer) == []
@@ -308,24 +296,34 @@ def test_a_generator_that_never_drew_is_no_risk(make: Callable[[], Any], kind: G
     assert made_by(lambda: (make(), drawing())) == [(kind, 1)]
 
 
-def seeded_at_last() -> np.random.RandomState:
-    (made := np.random.RandomState()).seed(42)
+def seeded_by_the_clock() -> np.random.RandomState:
+    (made := np.random.RandomState(0)).seed(time.time_ns() % 2**32)
+    return made
+
+
+def seeded_at_last(*seed: int) -> np.random.RandomState:
+    (made := np.random.RandomState(0)).seed(*seed)
     return made
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "count"),
     [
-        lambda: np.random.RandomState(0),
-        lambda: np.random.RandomState(seed=42),
-        lambda: np.random.RandomState([1, 2]),
-        lambda: np.random.RandomState(np.random.MT19937(5)),
-        lambda: np.random.Generator(np.random.PCG64(5)),
-        seeded_at_last,
+        (lambda: np.random.RandomState(0), 0),
+        (lambda: np.random.RandomState([1, 2]), 0),
+        (lambda: np.random.RandomState(np.random.MT19937(5)), 0),
+        (lambda: np.random.Generator(np.random.PCG64(5)), 0),
+        (lambda: seeded_at_last(42), 0),
+        (lambda: seeded_at_last(), 1),
+        (lambda: seeded_by_the_clock(), 1),
+        (lambda: np.random.default_rng().spawn(1)[0], 1),  # children draw for themselves
     ],
 )
-def test_a_generator_with_a_seed_is_no_risk(make: Callable[[], Any]) -> None:
-    assert made_by(lambda: make().random(3)) == []
+def test_a_generator_with_a_seed_is_no_risk_and_one_seeded_anew_at_random_is_where_it_draws(
+    make: Callable[[], Any], count: int
+) -> None:
+    assert made_by(lambda: isinstance(make(), object)) == []
+    assert [made for _, made in made_by(lambda: make().random(3))] == [count] * bool(count)
 
 
 def restored(made: Any, source: Any) -> Any:
@@ -372,21 +370,8 @@ def from_a_drawn_generator(number: int | None = None) -> None:
     torch.manual_seed(number)
 
 
-@pytest.mark.parametrize(
-    "seed", [lambda made: made.seed(), lambda made: made.seed(time.time_ns() % 2**32)], ids=["entropy", "clock"]
-)
-def test_a_generator_that_is_seeded_anew_at_random_is_found_where_it_draws(seed: Callable[[Any], None]) -> None:
-    def step(draws: bool) -> None:
-        made = np.random.RandomState(0)
-        seed(made)
-        if draws:
-            made.rand()
-
-    assert [count for _, count in made_by(lambda: step(True))] == [1]
-    assert made_by(lambda: step(False)) == []
-
-
-def test_states_go_between_global_generators_and_others() -> None:
+@pytest.mark.parametrize("legacy", [True, False])
+def test_states_go_between_global_generators_and_others(legacy: bool) -> None:
     def of_the_global_one() -> None:
         np.random.seed()
         np.random.RandomState().set_state(np.random.get_state())
@@ -399,27 +384,18 @@ def test_states_go_between_global_generators_and_others() -> None:
 
     def drawn() -> None:
         np.random.seed()
-        (made := np.random.RandomState()).set_state(np.random.get_state())
+        (made := np.random.RandomState()).set_state(np.random.get_state(legacy=legacy))
         made.rand()
 
-    assert made_by(of_the_global_one) == []
+    def put_back() -> None:
+        state = np.random.get_state(legacy=legacy)
+        np.random.rand(3)
+        np.random.set_state(state)
+        np.random.rand()
+
+    assert made_by(of_the_global_one) == made_by(put_back) == []
     assert made_by(drawn) == [(GeneratorKind.NUMPY_OBJECTS, 1)]
     assert generator(record(to_the_global_one), "python").origin is SeedOrigin.MACHINE
-
-
-def test_the_attribute_of_numpys_that_holds_a_state_is_put_back() -> None:
-    before = vars(np.random.PCG64)["state"]
-    seen: list[object] = []
-    record(lambda: seen.append(vars(np.random.PCG64)["state"]))
-    assert seen[0] is not before
-    assert vars(np.random.PCG64)["state"] is before
-
-
-def test_children_of_a_generator_that_never_drew_draw_for_themselves() -> None:
-    def step() -> None:
-        np.random.default_rng().spawn(1)[0].random()
-
-    assert made_by(step) == [(GeneratorKind.NUMPY_OBJECTS, 1)]
 
 
 def origin_of_torchs(step: Callable[[], object]) -> SeedOrigin:
@@ -492,14 +468,6 @@ def before_another_function_seeds() -> None:
     torch.manual_seed(other)
 
 
-def of_torchs_before_it_is_seeded() -> None:
-    torch.seed()
-    number = int(torch.randint(2**31, ()))
-    torch.manual_seed(0)
-    np.random.seed(number)
-    torch.manual_seed(number)
-
-
 def with_numpy_fixed(number: int) -> None:
     np.random.seed(0)
     torch.manual_seed(number)
@@ -527,7 +495,6 @@ def by_a_function_before_it_is_seeded() -> None:
     [
         before_it_is_seeded,
         before_another_function_seeds,
-        of_torchs_before_it_is_seeded,
         before_it_is_passed_on,
         by_a_function_before_it_is_seeded,
         from_a_drawn_generator,
@@ -619,14 +586,3 @@ def in_every_round() -> None:
 )
 def test_a_seed_that_was_drawn_from_a_seeded_generator_is_one(step: Callable[[], None]) -> None:
     assert origin_of_torchs(step) is SeedOrigin.PROGRAM
-
-
-@pytest.mark.parametrize("legacy", [True, False])
-def test_the_global_generator_put_back_and_drawn_from_is_no_generator_of_its_own(legacy: bool) -> None:
-    def isolated() -> None:
-        state = np.random.get_state(legacy=legacy)
-        np.random.rand(3)
-        np.random.set_state(state)
-        np.random.rand()
-
-    assert made_by(isolated) == []
