@@ -420,49 +420,41 @@ def test_a_start_that_fails_is_no_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ("first-use", "cuda") not in told(record(step))
 
 
-@pytest.mark.usefixtures("gpu")
-def test_a_variable_after_the_start_comes_after_it_and_one_before_it_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    def late() -> None:
-        torch.cuda.init()
-        monkeypatch.setenv(VARIABLE, ":4096:8")
+def set_variable() -> None:
+    os.environ[VARIABLE] = ":4096:8"
 
-    assert told(record(late))[-2:] == [("first-use", "cuda"), ("variable", VARIABLE)]
-    monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr(torch.cuda, "_initialized", False)
 
-    def in_time() -> None:
-        monkeypatch.setenv(VARIABLE, ":4096:8")
-        torch.cuda.init()
-
-    assert told(record(in_time))[-2:] == [("variable", VARIABLE), ("first-use", "cuda")]
+def starts_unseen() -> None:
+    torch.cuda._initialized = True
 
 
 @pytest.mark.usefixtures("gpu")
-def test_a_start_that_nobody_saw_is_noted_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    def late() -> None:
-        torch.cuda._initialized = True
-        monkeypatch.setenv(VARIABLE, ":4096:8")
-
-    tracer = record(late)
-    assert told(tracer)[-2:] == [("first-use", "cuda"), ("variable", VARIABLE)]
-    assert first(tracer, "cuda").location == ""
+@pytest.mark.parametrize(
+    ("steps", "events"),
+    [
+        ((torch.cuda.init, set_variable), ["cuda", VARIABLE]),
+        ((set_variable, torch.cuda.init), [VARIABLE, "cuda"]),
+        ((starts_unseen, set_variable), ["cuda", VARIABLE]),
+    ],
+)
+def test_a_variable_after_the_start_comes_after_it_though_nobody_saw_it_and_one_before_it_before(
+    steps: tuple[Callable[[], object], ...], events: list[str]
+) -> None:
+    tracer = record(lambda: [step() for step in steps])
+    assert [name for _, name in told(tracer)][-2:] == events
+    assert (first(tracer, "cuda").location == "") is (starts_unseen in steps)
 
 
 @pytest.mark.usefixtures("gpu")
 def test_what_ran_before_recording_was_used_before() -> None:
-    torch.cuda._initialized = True
+    starts_unseen()
     tracer = record(lambda: None)
     assert told(tracer) == [("first-use", "torch"), ("first-use", "cuda")]
     assert not first(tracer, "cuda").while_recording
 
 
-def test_nothing_starts_by_itself() -> None:
-    assert told(record(lambda: torch.ones(2, 2).mm(torch.ones(2, 2)))) == [("first-use", "torch")]
-    assert not torch.cuda.is_initialized()
-
-
-@pytest.mark.parametrize("by_keyword", [True, False])
-def test_a_process_group_starts_its_library(monkeypatch: pytest.MonkeyPatch, by_keyword: bool) -> None:
+@pytest.mark.parametrize("how", [("cpu:gloo,cuda:nccl", True), ("NCCL", False)])
+def test_a_process_group_starts_its_library(monkeypatch: pytest.MonkeyPatch, how: tuple[str, bool]) -> None:
     c10d: Any = sys.modules["torch.distributed.distributed_c10d"]
 
     def started(backend: str | None = None, **options: Any) -> None:
@@ -470,34 +462,30 @@ def test_a_process_group_starts_its_library(monkeypatch: pytest.MonkeyPatch, by_
 
     monkeypatch.setattr(c10d, "init_process_group", started)
     monkeypatch.setattr(torch.distributed, "init_process_group", started)
+    backend, by_keyword = how
 
     def step() -> None:
         torch.distributed.init_process_group(backend="gloo")
         if by_keyword:
-            torch.distributed.init_process_group(backend="cpu:gloo,cuda:nccl")  # here: by keyword
+            torch.distributed.init_process_group(backend=backend)
         else:
-            torch.distributed.init_process_group("NCCL")  # here: by position
+            torch.distributed.init_process_group(backend)  # here
 
     event = first(record(step), "nccl")
-    where = "# here: by keyword" if by_keyword else "# here: by position"
-    assert event.location == f"{HERE}:{line_of(step, where)}"
+    assert by_keyword or event.location == f"{HERE}:{line_of(step, '# here')}"
     assert torch.distributed.init_process_group is started
 
 
-def test_other_process_groups_start_none_of_them() -> None:
+def test_other_process_groups_and_those_that_fail_start_none_of_them() -> None:
     def step() -> None:
         torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
         torch.distributed.destroy_process_group()
-
-    assert told(record(step)) == [("first-use", "torch")]
-
-
-def test_a_process_group_that_fails_is_no_use() -> None:
-    def step() -> None:
         with pytest.raises((RuntimeError, ValueError)):
             torch.distributed.init_process_group("nccl", init_method="nowhere://", rank=0, world_size=1)
+        torch.ones(2, 2).mm(torch.ones(2, 2))
 
     assert told(record(step)) == [("first-use", "torch")]
+    assert not torch.cuda.is_initialized()
 
 
 class _Device:
@@ -533,19 +521,15 @@ def test_libraries_are_known_by_their_first_call() -> None:
     assert all(event.while_recording for event in found)
 
 
-def test_of_two_first_uses_the_earlier_one_stands() -> None:
-    def used(position: int, line: str) -> Event:
-        return Event(kind=EventKind.FIRST_USE, name="cuda", location=line, first=position, last=position)
+def test_of_two_first_uses_the_earlier_one_stands_and_inductors_compilations_stay_apart() -> None:
+    def used(position: int, line: str, name: str = "cuda") -> Event:
+        return Event(kind=EventKind.FIRST_USE, name=name, location=line, first=position, last=position)
 
     other = Event(kind=EventKind.VARIABLE, name="A", first=5, last=5)
     assert with_first_calls([used(3, "start"), other], [used(4, "call")]) == (used(3, "start"), other)
     assert with_first_calls([other, used(9, "seen late")], [used(4, "call")]) == (used(4, "call"), other)
-
-
-def test_inductors_compilations_stay_apart() -> None:
-    noted = [Event(kind=EventKind.FIRST_USE, name="inductor", first=at, last=at) for at in (1, 3)]
-    call = Event(kind=EventKind.FIRST_USE, name="cuda", first=2, last=2)
-    assert with_first_calls(noted, [call]) == (noted[0], call, noted[1])
+    noted = [used(1, "", "inductor"), used(3, "", "inductor")]
+    assert with_first_calls(noted, [used(2, "")]) == (noted[0], used(2, ""), noted[1])
 
 
 HERE = "tests/recording/process/test_settings.py"

@@ -349,28 +349,22 @@ def test_what_is_remembered_of_a_tensor_out_of_order_is_its_digest(
 SIZE = (64, 96)
 
 
-@pytest.fixture
-def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes were brought into order, a number a time."""
-    found: list[int] = []
-    content = digests.Layout.content
-
-    def counted(self: Any, address: int) -> Any:
-        if not self.is_ordered:
-            found.append(self.size)
-        return content(self, address)
-
-    monkeypatch.setattr(digests.Layout, "content", counted)
-    return found
-
-
 def of(step: Callable[[], Any], path: Path, op: str) -> list[Row]:
     return [row for row in rows(recorded(path, step)) if row.op == op]
 
 
 def test_it_is_not_brought_into_order_and_its_digest_tells_bytes_and_order_apart(
-    tmp_path: Path, copied: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    copied: list[int] = []
+    content = digests.Layout.content
+
+    def counted(self: Any, address: int) -> Any:
+        if not self.is_ordered:
+            copied.append(self.size)
+        return content(self, address)
+
+    monkeypatch.setattr(digests.Layout, "content", counted)
     one, two = torch.randn(SIZE), torch.randn(SIZE)
 
     def read(start: torch.Tensor, turn: Callable[[torch.Tensor], torch.Tensor]) -> Row:
@@ -385,33 +379,49 @@ def test_it_is_not_brought_into_order_and_its_digest_tells_bytes_and_order_apart
     assert all(Mark.TURNED in row.mark_bits and row.mark_bits >> TURN_SHIFT for row in found)
 
 
+WEIGHT = torch.nn.Parameter(torch.ones(SIZE))
+
+
+def trained_before() -> None:
+    """A resumed run has what steps before wrote from its checkpoint, where no recorded call wrote it."""
+    optimizer = torch.optim.SGD([WEIGHT], lr=0.1)
+    for _ in range(3):
+        WEIGHT.t().sum().backward()
+        optimizer.step()
+
+
 @pytest.mark.parametrize(
-    "make",
+    "step",
     [
-        lambda: torch.ones(SIZE).exp()[:, 1:].t(),  # part of what lies there
-        lambda: torch.ones(SIZE).exp().expand(3, *SIZE).transpose(0, 2),  # elements that lie there once
-        lambda: torch.ones(4, 4).exp().t(),  # little
-        lambda: torch.ones(SIZE, dtype=torch.complex64).exp().t().conj(),  # a sign that is not in memory
+        lambda: torch.ones(SIZE).exp()[:, 1:].t().sum(),  # part of what lies there
+        lambda: torch.ones(SIZE).exp().expand(3, *SIZE).transpose(0, 2).sum(),  # elements that lie there once
+        lambda: torch.ones(4, 4).exp().t().sum(),  # little
+        lambda: torch.ones(SIZE, dtype=torch.complex64).exp().t().conj().sum(),  # a sign that is not in memory
+        trained_before,
     ],
 )
 def test_what_is_not_all_of_the_memory_in_another_order_is_read_in_its_own(
-    tmp_path: Path, make: Callable[[], torch.Tensor]
+    tmp_path: Path, step: Callable[[], Any]
 ) -> None:
-    (row,) = of(lambda: make().sum(), tmp_path / "run.values", "sum.default")
-    assert Mark.TURNED not in row.mark_bits
+    read = of(step, tmp_path / "run.values", "sum.default")
+    assert read
+    assert not any(Mark.TURNED in row.mark_bits for row in read)
 
 
-def test_what_steps_before_wrote_is_read_in_its_own_order(tmp_path: Path) -> None:
-    """A resumed run has it from its checkpoint, where no recorded call wrote it."""
-    weight = torch.nn.Parameter(torch.ones(SIZE))
-    optimizer = torch.optim.SGD([weight], lr=0.1)
+def in_a_process(code: str, **environment: str) -> str:
+    path = os.pathsep.join((str(ROOT), *sys.path))
+    variables = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command, variables = [sys.executable, "-c", code], variables | {"PYTHONPATH": path} | environment
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
-    def step() -> None:
-        for _ in range(3):
-            weight.t().exp().sum().backward()
-            optimizer.step()
 
-    assert not any(row.mark_bits & Mark.TURNED for row in of(step, tmp_path / "run.values", "exp.default"))
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
+def test_the_kernel_gives_the_sums_of_plain_torch_and_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
+    """The interpreter runs what no compiler takes: annotations with names of the module, say."""
+    assert in_a_process(PROGRAM, TRITON_INTERPRET="1") == "equal\n"
+    assert "ptx" in in_a_process(COMPILES, TRITON_CACHE_DIR=str(tmp_path)).split()
 
 
 def test_bytes_that_changed_while_no_op_wrote_are_told(tmp_path: Path) -> None:
@@ -496,15 +506,6 @@ print("equal")
 """
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
-def test_the_kernel_gives_the_sums_of_plain_torch() -> None:
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
-    )
-    assert done.stdout.strip() == "equal", done.stderr
-
-
 COMPILES = """
 import triton
 from triton.backends.compiler import GPUTarget
@@ -517,38 +518,20 @@ print(*triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm)
 """
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
-def test_the_kernel_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
-    """The interpreter runs what no compiler takes: annotations with names of the module, say."""
-    path = os.pathsep.join((str(ROOT), *sys.path))
-    environment = os.environ | {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(tmp_path)}
-    environment.pop("TRITON_INTERPRET", None)
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILES], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
-    )
-    assert "ptx" in done.stdout.split(), done.stderr
-
-
-class Compiled:
-    """What stands for a compiled kernel: launched as it is, it adds ``off`` too much, or refuses its arguments."""
-
-    def __init__(self, off: int | None) -> None:
-        self.off, self.launched = off, 0
-
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        def launch(words: Any, data: Any, totals: Any, place: int, count: int, left: int, block: int) -> None:
-            if self.off is None:
-                raise TypeError("function takes exactly 19 arguments")
-            self.launched += 1
-            add(data, totals, place, count * 8 + left, self.off)
-
-        return launch
-
-
 def add(data: Any, totals: Any, place: int, size: int, off: int = 0) -> None:
     memory = torch.frombuffer(bytearray(ctypes.string_at(data.data_ptr(), size)), dtype=torch.uint8)
     sums = ctypes.c_int64.from_address(totals.data_ptr() + 8 * place)
     sums.value += int(digests.mixed_sum(memory)) + off
+
+
+class Launched:
+    """What stands for a kernel: what its launch does, and gives."""
+
+    def __init__(self, launch: Callable[..., Any]) -> None:
+        self.launch = launch
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        return self.launch
 
 
 @pytest.mark.parametrize(("off", "is_used"), [(0, True), (1, False), (None, False)])
@@ -556,22 +539,23 @@ def test_the_compiled_kernel_is_launched_as_it_is_where_that_was_seen_to_give_th
     monkeypatch: pytest.MonkeyPatch, off: int | None, is_used: bool
 ) -> None:
     """Other releases of Triton want other arguments, and a sum that is wrong would part runs that agree."""
-    compiled = Compiled(off)
+    launches: list[int] = []
 
-    class Function:
-        def __getitem__(self, grid: tuple[int, ...]) -> Any:
-            def launch(words: Any, data: Any, totals: Any, place: int, count: int, left: int, BLOCK: int) -> Compiled:
-                add(data, totals, place, count * 8 + left)
-                return compiled
+    def compiled(words: Any, data: Any, totals: Any, place: int, count: int, left: int, block: int) -> None:
+        if off is None:
+            raise TypeError("function takes exactly 19 arguments")
+        launches.append(off)
+        add(data, totals, place, count * 8 + left, off)
 
-            return launch
+    def function(words: Any, data: Any, totals: Any, place: int, count: int, left: int, BLOCK: int) -> Launched:
+        add(data, totals, place, count * 8 + left)
+        return Launched(compiled)
 
     name = "tracer.recording.values.triton_mix"
     language = types.SimpleNamespace(constexpr=lambda value: value)
-    triton = types.SimpleNamespace(jit=lambda given=None, **_: (lambda _: Function()) if given is None else Function())
-    monkeypatch.setitem(sys.modules, "triton", triton)
+    jit = lambda given=None, **_: (lambda _: Launched(function)) if given is None else Launched(function)  # noqa: E731
+    monkeypatch.setitem(sys.modules, "triton", types.SimpleNamespace(jit=jit, language=language))
     monkeypatch.setitem(sys.modules, "triton.language", language)
-    triton.language = language
     monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setenv("TRITON_INTERPRET", "0")
     try:
@@ -584,7 +568,7 @@ def test_the_compiled_kernel_is_launched_as_it_is_where_that_was_seen_to_give_th
                 assert totals.tolist() == [0, 0, int(digests.mixed_sum(tensor))]
     finally:
         sys.modules.pop(name, None)
-    assert (compiled.launched > 1) is is_used
+    assert (len(launches) > 1) is is_used
 
 
 def step() -> None:
