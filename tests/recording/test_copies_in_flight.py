@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.support.lines import line_of
-from tracer import DeterminismTracer, Trace, judge
+from tests.support.lines import line_of, record
+from tracer import Trace, judge
 from tracer.names import Verdict
 
 RULE = "environment-copy-in-flight"
@@ -17,12 +17,6 @@ RULE = "environment-copy-in-flight"
 def placed(trace: Trace, **target: str) -> list[tuple[str, Verdict]]:
     found = [finding for finding in judge(trace, **target).findings if finding.rule == RULE]
     return [(finding.location.rpartition(":")[2], finding.verdict) for finding in found]
-
-
-def recorded(step: Callable[[], object]) -> Trace:
-    with DeterminismTracer() as tracer:
-        step()
-    return tracer.trace
 
 
 def output() -> torch.Tensor:
@@ -69,7 +63,7 @@ def result_goes_to_numpy() -> None:
     ],
 )
 def test_memory_of_a_copy_that_nobody_waited_for_is_conditional_on_a_gpu(step: Callable[[], None]) -> None:
-    trace = recorded(step)
+    trace = record(step).trace
     assert placed(trace, backend="cuda") == [(str(line_of(step, "# here")), Verdict.CONDITIONAL)]
     assert placed(trace, backend="cpu") == placed(trace) == []
 
@@ -117,4 +111,4 @@ def result_is_left_alone() -> None:
     ],
 )
 def test_copies_that_cannot_meet_their_memory_are_no_finding(step: Callable[[], None]) -> None:
-    assert placed(recorded(step), backend="cuda") == []
+    assert placed(record(step).trace, backend="cuda") == []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
 from tests.support.bits import bits
+from tests.support.lines import record
 from tracer import DeterminismTracer, Keep
 from tracer.trace.merging import merge_traces
 
@@ -18,13 +20,8 @@ def step() -> torch.Tensor:
     return torch.zeros(50).index_put((places,), values, accumulate=True) + torch.ones(50)
 
 
-def recorded(folder: Path, **options: object) -> tuple[DeterminismTracer, Path]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    with DeterminismTracer(**options) as tracer:  # type: ignore[arg-type]
-        step()
-        step()
-    torch.set_num_threads(before)
+def recorded(folder: Path, **options: Any) -> tuple[DeterminismTracer, Path]:
+    tracer = record(lambda: (step(), step()), **options)
     tracer.save(folder / "trace.json")
     return tracer, folder / "trace.inputs.safetensors"
 
@@ -39,9 +36,11 @@ def test_the_first_call_of_a_chosen_group_is_kept_to_the_bit(tmp_path: Path) -> 
     assert set(held) == {f"{group.inputs}/{name}" for name in ("self", "indices.0", "values")}
 
 
-def test_a_line_a_file_and_a_module_choose_too(tmp_path: Path) -> None:
+def test_a_file_chooses_too_and_merged_recordings_name_no_data(tmp_path: Path) -> None:
     tracer, _ = recorded(tmp_path, keep=("*test_kept_inputs.py",))
     assert all(group.inputs for group in tracer.trace.calls if group.op == "aten.add.Tensor")
+    merged = merge_traces([tracer.trace, tracer.trace])
+    assert not any(group.inputs for group in merged.calls)
 
 
 def test_no_more_is_kept_than_may_be(tmp_path: Path) -> None:
@@ -54,18 +53,7 @@ def test_nothing_is_kept_unasked_and_keeping_changes_no_bit(tmp_path: Path) -> N
     plain, file = recorded(tmp_path)
     assert not file.exists()
     assert not any(group.inputs for group in plain.trace.calls)
-    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    try:
-        expected = bits(step())
-        with DeterminismTracer(keep="*"):
-            found = bits(step())
-    finally:
-        torch.set_num_threads(before)
-    assert found == expected
-
-
-def test_merged_recordings_name_no_data(tmp_path: Path) -> None:
-    tracer, _ = recorded(tmp_path, keep="*")
-    merged = merge_traces([tracer.trace, tracer.trace])
-    assert not any(group.inputs for group in merged.calls)
+    expected = bits(step())
+    with DeterminismTracer(keep="*"):
+        assert bits(step()) == expected

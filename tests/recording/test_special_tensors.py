@@ -123,18 +123,16 @@ def test_the_bookkeeping_of_jagged_tensors_computes_nothing(step: Callable[[], N
 
 
 def test_what_a_jagged_tensor_computes_is_judged_as_ever() -> None:
-    def step() -> None:
-        index = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])
-        torch.zeros(4, 8).index_add(0, index, jagged().values() * torch.rand(8, 1))
-
-    found = judge(record(step).trace, backend="cuda", torch="2.13", settings="default").findings
+    index = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])
+    trace = record(lambda: torch.zeros(4, 8).index_add(0, index, jagged().values() * torch.rand(8, 1))).trace
+    found = judge(trace, backend="cuda", torch="2.13", settings="default").findings
     assert "aten.index_add.default" in {finding.op for finding in found if finding.verdict == "nondeterministic"}
 
 
 def test_ops_that_have_a_kernel_for_nested_tensors_run_it() -> None:
     layer = torch.nn.Linear(4, 4)
 
-    def step() -> torch.Tensor:
+    def step() -> list[torch.Tensor]:
         nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(5, 4)])
         layer.zero_grad()
         padded = layer(nested).to_padded_tensor(0.0)
@@ -142,12 +140,11 @@ def test_ops_that_have_a_kernel_for_nested_tensors_run_it() -> None:
         with torch.inference_mode():
             nested.reshape(2, -1, 4)
             torch.matmul(layer(nested), nested.transpose(1, 2))
-        return torch.cat([padded.detach().flatten(), layer.weight.grad.flatten()])  # type: ignore[union-attr]
+        return [padded.detach(), layer.weight.grad.clone()]  # type: ignore[union-attr]
 
-    plain = step()
-    results: list[torch.Tensor] = []
-    tracer = record(lambda: results.append(step()))
-    assert torch.equal(results[0], plain)
+    plain, results = step(), []
+    tracer = record(lambda: results.extend(step()))
+    assert all(map(torch.equal, results, plain))
     assert {"aten.linear.default", "aten.matmul.default"} <= {group.op for group in tracer.trace.calls}
 
 
@@ -200,16 +197,16 @@ def test_cond_runs_and_shows_itself_and_its_body() -> None:
 def test_while_loop_and_flex_attention_run() -> None:
     from torch._higher_order_ops.while_loop import while_loop
 
-    attention = pytest.importorskip("torch.nn.attention.flex_attention")
+    attention = pytest.importorskip("torch.nn.attention.flex_attention").flex_attention
     query = torch.randn(1, 1, 8, 8)
-    expected = attention.flex_attention(query, query, query)
 
-    def step() -> None:
-        (count,) = while_loop(lambda i: i < 3, lambda i: (i + 1,), (torch.zeros((), dtype=torch.int64),))
-        assert int(count) == 3
-        assert torch.equal(attention.flex_attention(query, query, query), expected)
+    def step() -> list[torch.Tensor]:
+        looped = while_loop(lambda i: i < 3, lambda i: (i + 1,), (torch.zeros((), dtype=torch.int64),))
+        return [*looped, attention(query, query, query)]
 
-    tracer = record(step)
+    expected, results = step(), []
+    tracer = record(lambda: results.extend(step()))
+    assert all(map(torch.equal, results, expected))
     assert one(tracer, "higher_order.while_loop").facts["body_recorded"] is True
     assert one(tracer, "higher_order.flex_attention").count == 1
 

@@ -11,18 +11,11 @@ import pytest
 import torch
 from torch import nn
 from torch.library import Library
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.lines import line_of
+from tests.support.modes import CountingMode, EmptyMode
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind
-
-
-class Empty(TorchDispatchMode):
-    """A mode that does nothing."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
 
 
 def trace_both() -> tuple[torch.Tensor, torch.Tensor]:
@@ -35,7 +28,7 @@ def trace_both() -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.filterwarnings("ignore")
 def test_torch_jit_trace_works_and_is_named_as_a_blind_spot() -> None:
-    with pytest.raises(RuntimeError), Empty():
+    with pytest.raises(RuntimeError), EmptyMode():
         trace_both()
     with DeterminismTracer() as tracer:
         difference, six = trace_both()
@@ -52,17 +45,10 @@ def test_torch_jit_trace_works_and_is_named_as_a_blind_spot() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_mode_of_the_programs_own_stays_while_the_recorder_steps_aside() -> None:
-    seen: list[str] = []
-
-    class Listing(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            seen.append(str(func))
-            return func(*args, **(kwargs or {}))
-
-    with DeterminismTracer() as tracer, Listing():
+    with DeterminismTracer() as tracer, CountingMode() as seen:
         torch.jit.trace(lambda x: x.sin(), torch.ones(3))
         torch.ones(3).cos()
-    assert "aten.sin.default" in seen
+    assert "aten.sin.default" in seen.counts
     assert [call.op for call in tracer.trace.calls if "cos" in call.op] == ["aten.cos.default"]
 
 
@@ -100,7 +86,7 @@ def gradient_of(name: str, block: Any) -> tuple[Any, list[str], int]:
 def test_gradients_flow_through_an_op_without_an_autograd_kernel(name: str, library: Library) -> None:
     plain = gradient_of(name, nullcontext())
     assert plain[0] is not None
-    assert gradient_of(name, Empty())[0] is None, "any mode loses them; if that is mended, so is this"
+    assert gradient_of(name, EmptyMode())[0] is None, "any mode loses them; if that is mended, so is this"
     tracer = DeterminismTracer()
     assert gradient_of(name, tracer) == plain
     ops = {call.op for call in tracer.trace.calls}

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.lines import record
+from tests.support.modes import EmptyMode
 from tracer import DeterminismTracer
 from tracer.errors import UsageError
 from tracer.names import BlindSpotKind
@@ -99,12 +99,7 @@ def test_a_thread_that_ends_inside_is_left_and_the_trace_says_so() -> None:
     assert counted(tracer) == {"neg": 2}
 
 
-class Empty(TorchDispatchMode):
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("make", [DeterminismTracer, Empty])
+@pytest.mark.parametrize("make", [DeterminismTracer, EmptyMode])
 def test_what_was_entered_first_may_be_left_first(make: Callable[[], Any]) -> None:
     tracer, other = DeterminismTracer(), make()
     tracer.__enter__()
