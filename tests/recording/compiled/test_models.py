@@ -34,16 +34,6 @@ def gpt() -> tuple[nn.Module, Loss]:
     return model, lambda: model(input_ids=words, labels=words).loss
 
 
-def bert() -> tuple[nn.Module, Loss]:
-    transformers = pytest.importorskip("transformers")
-    config = transformers.BertConfig(
-        vocab_size=WORDS, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
-    )
-    model = transformers.BertForSequenceClassification(config)
-    words, labels = torch.randint(1, WORDS, (64, 64)), torch.randint(0, 2, (64,))
-    return model, lambda: model(input_ids=words, labels=labels).loss
-
-
 class Graph(nn.Module):
     """A convolution on a graph that is written by hand, onto one of torch_geometric's."""
 
@@ -66,25 +56,6 @@ def graph() -> tuple[nn.Module, Loss]:
     return model, lambda: F.cross_entropy(model(x, edges), labels)
 
 
-class Pairs(nn.Module):
-    """Users and things, as a recommender has them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.users, self.things = nn.Embedding(WORDS, 32), nn.Embedding(WORDS, 32)
-
-    def forward(self, users: torch.Tensor, things: torch.Tensor) -> torch.Tensor:
-        """Scores."""
-        return (self.users(users) * self.things(things)).sum(-1)
-
-
-def pairs() -> tuple[nn.Module, Loss]:
-    model = Pairs()
-    users, things = torch.randint(0, WORDS, (2, EDGES))
-    wanted = torch.rand(EDGES)
-    return model, lambda: F.binary_cross_entropy_with_logits(model(users, things), wanted)
-
-
 class Model(NamedTuple):
     """One program, and what is wrong with it once it is compiled."""
 
@@ -97,9 +68,7 @@ class Model(NamedTuple):
 BACKWARD = frozenset({Phase.BACKWARD})
 MODELS = {
     "GPT-2": Model(gpt, BACKWARD, frozenset({"wte"})),
-    "BERT": Model(bert, BACKWARD, frozenset({"word_embeddings"})),
     "graph": Model(graph, frozenset({Phase.FORWARD, Phase.BACKWARD}), frozenset()),
-    "pairs": Model(pairs, BACKWARD, frozenset({"users", "things"})),
 }
 
 

@@ -261,17 +261,6 @@ def test_passes_that_an_optimizer_accumulates_are_no_steps() -> None:
     assert (trace.sources[0].steps, trace.training) == (0, Training.NONE)
 
 
-def test_an_optimizer_that_is_gone_is_none() -> None:
-    has_optimizer = optimizers._HasOptimizer()
-    optimizer: torch.optim.Optimizer | None = torch.optim.SGD([nn.Parameter(torch.ones(1))], 0.1)
-    assert has_optimizer()
-    del optimizer
-    gc.collect()
-    if any(issubclass(type(each), torch.optim.Optimizer) for each in gc.get_objects()):
-        pytest.skip("other tests of this process have optimizers")
-    assert not has_optimizer()
-
-
 SCRIPT = """
 import torch
 model = torch.nn.Linear(4, 1)

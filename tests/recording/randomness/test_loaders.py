@@ -79,19 +79,7 @@ def seeded(number: int = 0) -> torch.Generator:
     return generator
 
 
-def test_a_loader_made_before_recording_is_named_by_its_first_iteration() -> None:
-    loader = DataLoader(NUMBERS)
-
-    def run() -> None:
-        list(loader)  # first
-        list(loader)
-
-    found = only(run)
-    assert line(found.location) == line_of(run, "# first")
-    assert (found.iterations, found.shuffles) == (2, False)
-
-
-def test_a_subclass_is_named_by_the_line_that_made_it() -> None:
+def test_a_loader_made_before_recording_is_named_by_its_first_iteration_and_a_subclass_by_who_made_it() -> None:
     class Own(DataLoader[Any]):
         def __init__(self, data: Any) -> None:
             super().__init__(data, batch_size=2)
@@ -99,53 +87,48 @@ def test_a_subclass_is_named_by_the_line_that_made_it() -> None:
         def __iter__(self) -> Any:
             yield from super().__iter__()
 
+    loader = DataLoader(NUMBERS)
+
     def run() -> None:
+        list(loader)  # first
+        list(loader)
         list(Own(NUMBERS))  # made here
 
-    assert line(only(run).location) == line_of(run, "# made here")
+    earlier, own = loaders(run)
+    assert (line(earlier.location), earlier.iterations) == (line_of(run, "# first"), 2)
+    assert line(own.location) == line_of(run, "# made here")
+
+
+class SequentialSampler(OwnOrder):
+    """Bears the name of torch's alone."""
+
+
+class OwnBatches(BatchSampler):
+    def __iter__(self) -> Iterator[list[int]]:
+        yield [0, 1]
 
 
 @pytest.mark.parametrize(
-    ("sampler", "shuffles"),
+    ("options", "shuffles", "sampler"),
     [
-        (lambda: RandomSampler(NUMBERS, replacement=True), True),
-        (lambda: SubsetRandomSampler([1, 2]), True),
-        (lambda: WeightedRandomSampler([0.5, 0.5], 2), True),
-        (lambda: DistributedSampler(NUMBERS, num_replicas=2, rank=0), True),
-        (lambda: DistributedSampler(NUMBERS, num_replicas=2, rank=0, shuffle=False), False),
-        (OwnOrder, False),
+        ({}, False, "SequentialSampler"),
+        ({"sampler": SequentialSampler()}, False, f"{__name__}.SequentialSampler"),
+        ({"sampler": OwnOrder()}, False, "OwnOrder"),
+        ({"sampler": RandomSampler(NUMBERS, replacement=True)}, True, "RandomSampler"),
+        ({"sampler": SubsetRandomSampler([1, 2])}, True, "SubsetRandomSampler"),
+        ({"sampler": WeightedRandomSampler([0.5, 0.5], 2)}, True, "WeightedRandomSampler"),
+        ({"sampler": DistributedSampler(NUMBERS, 2, 0)}, True, "DistributedSampler"),
+        ({"sampler": DistributedSampler(NUMBERS, 2, 0, shuffle=False)}, False, "DistributedSampler"),
+        ({"batch_sampler": BatchSampler(RandomSampler(NUMBERS), 2, False)}, True, "RandomSampler"),
+        ({"batch_sampler": OwnBatches(RandomSampler(NUMBERS), 2, False)}, False, "OwnBatches"),
+        ({"dataset": Counting(), "batch_size": 2}, False, ""),  # which gives the order itself
     ],
 )
-def test_torch_own_samplers_say_whether_they_draw(sampler: Callable[[], Any], shuffles: bool) -> None:
-    made = sampler()
-    found = only(lambda: list(DataLoader(NUMBERS, sampler=made)))
-    assert (found.shuffles, found.sampler) == (shuffles, type(made).__qualname__)
-
-
-def test_a_batch_sampler_of_torch_is_seen_through_and_another_is_named() -> None:
-    class OwnBatches(BatchSampler):
-        def __iter__(self) -> Iterator[list[int]]:
-            yield [0, 1]
-
-    drawn = only(lambda: list(DataLoader(NUMBERS, batch_sampler=BatchSampler(RandomSampler(NUMBERS), 2, False))))
-    assert (drawn.shuffles, drawn.sampler) == (True, "RandomSampler")
-    own = only(lambda: list(DataLoader(NUMBERS, batch_sampler=OwnBatches(RandomSampler(NUMBERS), 2, False))))
-    assert (own.shuffles, own.sampler.rpartition(".")[2]) == (False, "OwnBatches")
-
-
-def test_a_sampler_that_only_bears_the_name_of_torchs_is_told_from_it() -> None:
-    class SequentialSampler(OwnOrder):
-        pass
-
-    SequentialSampler.__qualname__ = "SequentialSampler"
-    theirs = only(lambda: list(DataLoader(NUMBERS, sampler=SequentialSampler())))
-    assert theirs.sampler == f"{__name__}.SequentialSampler"
-    assert only(lambda: list(DataLoader(NUMBERS))).sampler == "SequentialSampler"
-
-
-def test_an_iterable_dataset_gives_the_order_itself() -> None:
-    found = only(lambda: list(DataLoader(Counting(), batch_size=2)))
-    assert (found.shuffles, found.sampler) == (False, "")
+def test_torch_own_samplers_say_whether_they_draw_and_others_are_named(
+    options: dict[str, Any], shuffles: bool, sampler: str
+) -> None:
+    found = only(lambda: list(DataLoader(**{"dataset": NUMBERS} | options)))
+    assert (found.shuffles, found.sampler) == (shuffles, sampler)
 
 
 def test_the_order_depends_on_the_generator_that_the_sampler_draws_from() -> None:

@@ -351,15 +351,6 @@ def test_collectives_that_write_all_parts_leave_nothing_unwritten() -> None:
     assert unfollowed(step) == 1
 
 
-def test_momentum_of_later_steps_is_read() -> None:
-    one = torch.ones(3)
-    settings = {"weight_decay": 0.0, "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False}
-    with DeterminismTracer() as tracer:
-        buffer = torch.empty(3)
-        torch._fused_sgd_([one], [one.clone()], [buffer], **settings, is_first_step=False)
-    assert [read.op for read in tracer.trace.unwritten_reads] == ["aten._fused_sgd_.default"]
-
-
 # --- what cannot be followed ---
 
 

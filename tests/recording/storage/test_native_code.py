@@ -45,32 +45,26 @@ def extension(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return module
 
 
-def test_a_called_function_of_an_extension_is_named_with_its_line_and_count(extension: Any) -> None:
-    def step() -> None:
-        for _ in range(3):
-            extension.wave(torch.ones(3))
-
-    tracer = record(step)
-    (spot,) = natives(tracer)
-    assert (spot.detail.partition(":")[0], spot.count) == ("fused_kernels.wave", 3)
-    assert spot.location.endswith(f":{line_of(step, 'extension.wave')}")
-
-
-def test_an_extension_that_is_not_called_or_is_asked_for_no_tensor_is_no_blind_spot(extension: Any) -> None:
-    def step() -> None:
-        extension.version()
-        torch.ones(3).sin()
-
-    assert names(step) == []
-
-
-def test_a_function_that_another_module_took_is_watched_there(extension: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    user: Any = types.ModuleType("uses_fused_kernels")
+def test_a_called_function_of_an_extension_is_named_with_its_line_and_count_and_no_other(
+    extension: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user: Any = types.ModuleType("uses_fused_kernels")  # another module took it
     user.apply = extension.wave
     monkeypatch.setitem(sys.modules, "uses_fused_kernels", user)
-    assert names(lambda: user.apply(torch.ones(3))) == ["fused_kernels.wave"]
+
+    def step() -> None:
+        extension.version()  # asked for no tensor
+        for _ in range(3):
+            extension.wave(torch.ones(3))
+        user.apply(torch.ones(3))  # taken
+
+    used, taken = natives(record(step))
+    assert (used.detail.partition(":")[0], used.count, taken.count) == ("fused_kernels.wave", 3, 1)
+    assert used.location.endswith(f":{line_of(step, 'extension.wave')}")
+    assert taken.location.endswith(f":{line_of(step, '# taken')}")
     assert type(user.apply) is operator.methodcaller
     assert user.apply is extension.wave
+    assert names(lambda: extension.version()) == []
 
 
 @pytest.mark.parametrize(
