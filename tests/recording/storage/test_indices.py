@@ -141,6 +141,7 @@ USED: list[tuple[str, str, Callable[[], Any], bool]] = [
     ("from the end", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(-N, N),), torch.randn(2 * N, N)), False),
     ("unique", "aten.index_put_", lambda: put(OUT[0], torch.randint(0, N, (20,)).unique()), True),
     ("unique from either end", "aten.index_put_", lambda: put(OUT[0], torch.randint(-1, N, (200,)).unique()), False),
+    ("unique bytes", "aten.index_put_", lambda: put(OUT[0], torch.randint(0, N, (20,), dtype=torch.uint8).unique().long()), False),
     ("one after another", "aten.index_put_", lambda: put(OUT[0], torch.randint(0, N, (20,)).unique_consecutive()), False),
     ("an upper triangle", "aten.index_put_", lambda: put(OUT, *torch.triu_indices(N, N, 1)), True),
     ("a lower triangle, to and from another number of bits", "aten.index_put_", lambda: put(OUT, *torch.tril_indices(N, N).int().long()), True),

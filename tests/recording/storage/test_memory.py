@@ -262,6 +262,7 @@ WRITTEN_FIRST: list[Callable[[], object]] = [
     lambda: torch.add(torch.ones(3), 1, out=torch.empty(3)).sum(),
     lambda: torch.add(torch.ones(3), 1, out=torch.empty(0)).sum(),
     lambda: torch.sort(torch.ones(3), out=(torch.empty(3), torch.empty(3, dtype=torch.long)))[0].sum(),
+    lambda: torch.baddbmm(torch.empty(2, 3, 3), torch.ones(2, 3, 3), torch.ones(2, 3, 3), beta=0).sum(),
     lambda: torch.empty(3, 3).addmm_(torch.ones(3, 3), torch.ones(3, 3), beta=0).sum(),
     lambda: torch.zeros_like(torch.empty(3)).sum(),
     lambda: torch.empty(3).new_zeros(3).sum(),

@@ -573,11 +573,11 @@ def test_the_compiled_kernel_is_launched_as_it_is_where_that_was_seen_to_give_th
 
 def step() -> None:
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(8, 300), torch.nn.Dropout(0.2), torch.nn.Linear(300, 4))
+    model = torch.nn.Sequential(torch.nn.Linear(8, 300), torch.nn.Dropout(0.2), torch.nn.LSTM(300, 4))
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(3):
         optimizer.zero_grad()
-        model(torch.randn(5, 8)).square().sum().backward()
+        model(torch.randn(5, 8))[0].square().sum().backward()
         optimizer.step()
 
 
