@@ -20,6 +20,9 @@ from tracer.names import BlindSpotKind, Phase, RegionInside
 from tracer.trace import Trace
 from tracer.trace.records import Region
 
+Program = Callable[[], list[torch.Tensor]]
+DISPATCHED = RegionInside.DISPATCHED
+
 
 class Block(nn.Module):
     """Something with a product, a loop of C++ and dropout in training."""
@@ -52,26 +55,22 @@ def gradients(model: nn.Module, function: Callable[[torch.Tensor], torch.Tensor]
     return found + [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 
-def whole() -> list[torch.Tensor]:
-    model = net()
-    return gradients(model, torch.compile(model, fullgraph=True))
+def trained(around: Callable[[Any], Callable[[torch.Tensor], torch.Tensor]], steps: int = 2) -> Program:
+    """Steps of a model with what ``around`` makes of it."""
+
+    def run() -> list[torch.Tensor]:
+        model = net()
+        return gradients(model, around(model), steps)
+
+    return run
 
 
-def reduced_overhead() -> list[torch.Tensor]:
-    model = net()
-    return gradients(model, torch.compile(model, mode="reduce-overhead"), 3)
+def of_any_size(dynamic: bool | None) -> Program:
+    def run() -> list[torch.Tensor]:
+        compiled = torch.compile(net(), dynamic=dynamic)
+        return [compiled(rows(count)).detach() for count in (3, 5, 7)]
 
-
-def of_any_size() -> list[torch.Tensor]:
-    model = net()
-    compiled = torch.compile(model, dynamic=True)
-    return [compiled(rows(count)).detach() for count in (3, 5, 7)]
-
-
-def marked_and_recompiled() -> list[torch.Tensor]:
-    model = net()
-    compiled = torch.compile(model)
-    return [compiled(rows(count)).detach() for count in (3, 5, 7)]
+    return run
 
 
 def step_of_an_optimizer() -> list[torch.Tensor]:
@@ -85,31 +84,35 @@ def step_of_an_optimizer() -> list[torch.Tensor]:
     return [parameter.detach() for parameter in model.parameters()]
 
 
-def by_blocks() -> list[torch.Tensor]:
+def by_blocks(model: nn.Module) -> nn.Module:
     """Regional compilation: one block is compiled, and serves all."""
-    model = net()
     for block in model.children():
         block.compile(fullgraph=True)
-    return gradients(model, model)
+    return model
 
 
-def nested() -> list[torch.Tensor]:
-    model = net()
+def nested(model: Any) -> Any:
     inner = torch.compile(model[0])
-    outer = torch.compile(lambda x: model[1](inner(x)) * 2)
-    return gradients(model, outer)
+    return torch.compile(lambda x: model[1](inner(x)) * 2)
 
 
-def breaking() -> list[torch.Tensor]:
-    model = net()
-
+def breaking(model: Any) -> Any:
     @torch.compile
-    def function(x: torch.Tensor) -> torch.Tensor:
+    def function(x: torch.Tensor) -> Any:
         x = model[0](x)
         torch._dynamo.graph_break()
         return model[1](x)
 
-    return gradients(model, function)
+    return function
+
+
+def with_checkpoints(model: Any) -> Any:
+    return torch.compile(lambda x: model[1](checkpoint(model[0], x, use_reentrant=False)), fullgraph=True)
+
+
+def inside_a_checkpoint(model: Any) -> Any:
+    compiled = torch.compile(model[0])
+    return lambda x: model[1](checkpoint(compiled, x, use_reentrant=False))
 
 
 def by_compiled_autograd() -> list[torch.Tensor]:
@@ -125,21 +128,6 @@ def by_compiled_autograd() -> list[torch.Tensor]:
 
         results = [step(rows()) for _ in range(2)]
     return results + [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-
-
-def with_checkpoints() -> list[torch.Tensor]:
-    model = net()
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return model[1](checkpoint(model[0], x, use_reentrant=False))
-
-    return gradients(model, torch.compile(function, fullgraph=True))
-
-
-def inside_a_checkpoint() -> list[torch.Tensor]:
-    model = net()
-    compiled = torch.compile(model[0])
-    return gradients(model, lambda x: model[1](checkpoint(compiled, x, use_reentrant=False)))
 
 
 def in_parallel() -> list[torch.Tensor]:
@@ -186,14 +174,6 @@ def drops() -> list[torch.Tensor]:
     return [compiled(rows()) for _ in range(2)]
 
 
-def backend(name: Any) -> Callable[[], list[torch.Tensor]]:
-    def run() -> list[torch.Tensor]:
-        model = net()
-        return gradients(model, torch.compile(model, backend=name))
-
-    return run
-
-
 def own_backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
     """Runs the graph as it is."""
     return graph.forward
@@ -202,7 +182,7 @@ def own_backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[...,
 class Feature(NamedTuple):
     """A program, and how its inside is seen."""
 
-    run: Callable[[], list[torch.Tensor]]
+    run: Program
     inside: RegionInside = RegionInside.OPS_AND_KERNELS
     is_quick: bool = False
     says: Callable[[Trace], bool] = lambda trace: True
@@ -217,31 +197,28 @@ def ran(trace: Trace) -> list[Region]:
 
 
 FEATURES = {
-    "fullgraph": Feature(whole),
+    "fullgraph": Feature(trained(lambda model: torch.compile(model, fullgraph=True))),
     "reduce-overhead": Feature(
-        reduced_overhead,
+        trained(lambda model: torch.compile(model, mode="reduce-overhead"), 3),
         says=lambda trace: not any(one.uses_cuda_graphs for one in trace.regions),
     ),
-    "dynamic": Feature(of_any_size, says=lambda trace: [one.executions for one in ran(trace)] == [3]),
-    "recompiled": Feature(
-        marked_and_recompiled,
-        says=lambda trace: [one.executions for one in ran(trace)] == [1, 2],
-    ),
+    "dynamic": Feature(of_any_size(True), says=lambda trace: [one.executions for one in ran(trace)] == [3]),
+    "recompiled": Feature(of_any_size(None), says=lambda trace: [one.executions for one in ran(trace)] == [1, 2]),
     "optimizer.step": Feature(step_of_an_optimizer, says=lambda trace: phases(trace) == {Phase.OPTIMIZER}),
     "regional": Feature(
-        by_blocks,
+        trained(by_blocks),
         says=lambda trace: (
             {one.function for one in trace.regions} == {"Block.forward"}
             and {"Sequential.0", "Sequential.1"} <= {call.module for call in trace.calls if call.region}
         ),
     ),
-    "nested": Feature(nested),
-    "graph break": Feature(breaking, says=lambda trace: len(trace.regions) == 4),
+    "nested": Feature(trained(nested)),
+    "graph break": Feature(trained(breaking), says=lambda trace: len(trace.regions) == 4),
     "compiled autograd": Feature(
         by_compiled_autograd, says=lambda trace: any(one.by_compiled_autograd for one in trace.regions)
     ),
-    "checkpoint inside": Feature(with_checkpoints, says=lambda trace: Phase.RECOMPUTE in phases(trace)),
-    "inside a checkpoint": Feature(inside_a_checkpoint, says=lambda trace: Phase.RECOMPUTE in phases(trace)),
+    "checkpoint inside": Feature(trained(with_checkpoints), says=lambda trace: Phase.RECOMPUTE in phases(trace)),
+    "inside a checkpoint": Feature(trained(inside_a_checkpoint), says=lambda trace: Phase.RECOMPUTE in phases(trace)),
     "DDP": Feature(in_parallel),
     "FlexAttention": Feature(
         flexible_attention,
@@ -249,10 +226,10 @@ FEATURES = {
     ),
     "function of torch's own": Feature(of_torchs_own, says=at_its_callers),
     "random numbers": Feature(drops),
-    "aot_eager": Feature(backend("aot_eager"), RegionInside.DISPATCHED, is_quick=True),
-    "eager": Feature(backend("eager"), RegionInside.DISPATCHED, is_quick=True),
+    "aot_eager": Feature(trained(lambda model: torch.compile(model, backend="aot_eager")), DISPATCHED, is_quick=True),
+    "eager": Feature(trained(lambda model: torch.compile(model, backend="eager")), DISPATCHED, is_quick=True),
     "own backend": Feature(
-        backend(own_backend),
+        trained(lambda model: torch.compile(model, backend=own_backend)),
         RegionInside.UNSEEN,
         is_quick=True,
         says=lambda trace: any(spot.kind is BlindSpotKind.COMPILED for spot in trace.blind_spots),
