@@ -11,7 +11,7 @@ from tracer import Trace, judge
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
-import json, os, sys
+import gc, json, os, sys
 found = {}
 
 import tracer.recording.process.settings, tracer.recording.events, tracer.recording.process_watch
@@ -51,6 +51,16 @@ found["NumPy's generators are seen though their module loads at its first use"] 
     loads_late, len(recording.trace.own_generators), drew
 ]
 
+from tracer.recording.origin.optimizers import _HasOptimizer
+weight, has_optimizer, lives = torch.nn.Parameter(torch.ones(1)), _HasOptimizer(), []
+for _ in range(2):
+    optimizer = torch.optim.SGD([weight], 0.1)
+    lives.append(has_optimizer())
+    del optimizer
+    gc.collect()
+    lives.append(has_optimizer())
+found["an optimizer lives"] = lives
+
 from torch._subclasses.fake_tensor import FakeTensorMode
 with FakeTensorMode(), torch.no_grad(), DeterminismTracer() as recording:
     rows = torch.zeros(5, 3, device="cuda")
@@ -73,6 +83,7 @@ def test_a_recording_in_a_fresh_process_loads_settles_and_misses_nothing(tmp_pat
         "the start method is told and not settled": True,
         "NumPy's generators are seen though their module loads at its first use": [True, 1, [True]],
         "what asking would settle is settled by the program": True,
+        "an optimizer lives": [True, False, True, False],
     }
     trace = Trace.load(fake)
     assert {group.facts["device"] for group in trace.calls} == {"cuda"}, "the device that a fake tensor claims"
