@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 Step = Callable[[], Any]
@@ -107,28 +109,42 @@ class ReversedGradient(torch.autograd.Function):
         return Scale.apply(gradient, -1.0)
 
 
-def custom_function() -> Step:
-    inputs = leaf(4)
-
-    def step() -> None:
-        hidden = Scale.apply(inputs.sin(), 2.0)
-        hidden = Cube.apply(hidden)
-        Scale.apply(hidden, 0.5).sum().backward()
-
-    return step
+GRAPHS: dict[str, Callable[[], Step]] = {}
+"""What makes each step, by the step's name."""
 
 
-def custom_function_that_dispatches_nothing() -> Step:
-    inputs = leaf(4)
+def graph(*shapes: tuple[int, ...], options: Sequence[Any] = ()) -> Callable[[Callable[..., Any]], Callable[[], Step]]:
+    """Lists a step, which is given leaves of these shapes, made before it; and one of ``options``, where there are."""
 
-    def step() -> None:
-        hidden = inputs.sin()
-        hidden = NumpyExp.apply(hidden)
-        hidden = NumpyExp.apply(hidden)
-        hidden = hidden.cos()
-        hidden.sum().backward()
+    def listed(step: Callable[..., Any]) -> Callable[[], Step]:
+        def make(*option: Any) -> Step:
+            leaves = [leaf(*shape) for shape in shapes]
+            return lambda: step(*leaves, *option)
 
-    return step
+        name = step.__name__.replace("_", " ")
+        GRAPHS.update({f"{name} {one}": partial(make, one) for one in options} if options else {name: make})
+        return make
+
+    return listed
+
+
+RE_ENTRANT = (False, True)
+
+
+@graph((4,))
+def custom_function(inputs: Tensor) -> None:
+    hidden = Scale.apply(inputs.sin(), 2.0)
+    hidden = Cube.apply(hidden)
+    Scale.apply(hidden, 0.5).sum().backward()
+
+
+@graph((4,))
+def custom_function_that_dispatches_nothing(inputs: Tensor) -> None:
+    hidden = inputs.sin()
+    hidden = NumpyExp.apply(hidden)
+    hidden = NumpyExp.apply(hidden)
+    hidden = hidden.cos()
+    hidden.sum().backward()
 
 
 def custom_function_without_a_trace() -> Step:
@@ -151,237 +167,140 @@ def graph_made_before() -> Step:
     return loss.backward
 
 
-def nested_custom_functions() -> Step:
-    inputs = leaf(4)
-
-    def step() -> None:
-        hidden = Outer.apply(inputs.sin())
-        ReversedGradient.apply(hidden).sum().backward()
-
-    return step
+@graph((4,))
+def nested_custom_functions(inputs: Tensor) -> None:
+    hidden = Outer.apply(inputs.sin())
+    ReversedGradient.apply(hidden).sum().backward()
 
 
-def custom_function_differentiated_twice() -> Step:
-    inputs = leaf(4)
-
-    def step() -> None:
-        outputs = ReversedGradient.apply(Cube.apply(inputs)).sum()
-        (gradient,) = torch.autograd.grad(outputs, inputs, create_graph=True)
-        gradient.square().sum().backward()
-
-    return step
+@graph((4,))
+def custom_function_differentiated_twice(inputs: Tensor) -> None:
+    outputs = ReversedGradient.apply(Cube.apply(inputs)).sum()
+    (gradient,) = torch.autograd.grad(outputs, inputs, create_graph=True)
+    gradient.square().sum().backward()
 
 
-def custom_function_under_checkpoint(use_reentrant: bool) -> Callable[[], Step]:
-    def make() -> Step:
-        inputs = leaf(4)
+@graph((4,), options=RE_ENTRANT)
+def custom_function_under_checkpoint(inputs: Tensor, use_reentrant: bool) -> None:
+    def part(hidden: Tensor) -> Tensor:
+        hidden = Scale.apply(hidden.sin(), 2.0)
+        hidden = NumpyExp.apply(hidden)
+        return Cube.apply(hidden)
 
-        def part(hidden: Tensor) -> Tensor:
-            hidden = Scale.apply(hidden.sin(), 2.0)
-            hidden = NumpyExp.apply(hidden)
-            return Cube.apply(hidden)
-
-        def step() -> None:
-            checkpoint(part, inputs.cos(), use_reentrant=use_reentrant).sum().backward()
-
-        return step
-
-    return make
+    checkpoint(part, inputs.cos(), use_reentrant=use_reentrant).sum().backward()
 
 
-# --- differentiated more than once ---
+@graph((3,), options=RE_ENTRANT)
+def nested_checkpoints(inputs: Tensor, use_reentrant: bool) -> None:
+    def inner(hidden: Tensor) -> Tensor:
+        return hidden.sin().exp()
+
+    def outer(hidden: Tensor) -> Tensor:
+        hidden = checkpoint(inner, hidden.cos(), use_reentrant=use_reentrant)
+        return hidden.tanh() * 2
+
+    checkpoint(outer, inputs.sigmoid(), use_reentrant=use_reentrant).sum().backward()
 
 
-def gradient_penalty() -> Step:
-    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
-    real = torch.randn(3, 4)
-
-    def step() -> None:
-        mixed = real.clone().requires_grad_()
-        scores = model(mixed).sum()
-        (gradient,) = torch.autograd.grad(scores, mixed, create_graph=True)
-        penalty = (gradient.norm(dim=1) - 1).square().mean()
-        (scores + penalty).backward()
-
-    return step
+@graph((3, 4), (8, 4), (8,), (1, 8))
+def gradient_penalty(real: Tensor, wide: Tensor, bias: Tensor, narrow: Tensor) -> None:
+    mixed = real.detach().clone().requires_grad_()
+    scores = F.linear(F.linear(mixed, wide, bias).tanh(), narrow).sum()
+    (gradient,) = torch.autograd.grad(scores, mixed, create_graph=True)
+    penalty = (gradient.norm(dim=1) - 1).square().mean()
+    (scores + penalty).backward()
 
 
-def hessian() -> Step:
-    inputs = torch.randn(3)
-    return lambda: torch.autograd.functional.hessian(lambda x: (x**3).sum() * x.prod(), inputs)
+@graph((3,))
+def hessian(inputs: Tensor) -> None:
+    torch.autograd.functional.hessian(lambda x: (x**3).sum() * x.prod(), inputs.detach())
 
 
-def backward_twice() -> Step:
-    inputs = leaf(3)
-
-    def step() -> None:
-        loss = inputs.exp().sum()
-        loss.backward(retain_graph=True)
-        loss.backward()
-
-    return step
+@graph((3,))
+def backward_twice(inputs: Tensor) -> None:
+    loss = inputs.exp().sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
 
 
-# --- views and in-place ops ---
+@graph((3,))
+def graph_kept_between_backward_passes(weights: Tensor) -> None:
+    state = torch.ones(3)
+    for _ in range(3):
+        state = (state * weights).tanh()
+        state.sum().backward(retain_graph=True)
 
 
-def in_place_on_views() -> Step:
-    inputs, other = leaf(4, 4), leaf(4)
-
-    def step() -> None:
-        hidden = inputs.clone()
-        hidden[0].mul_(2.0)
-        hidden[:, 1] = other
-        hidden[1:3].view(-1).add_(1.0)
-        hidden.t()[2] += other.exp()
-        view = hidden.view(2, 8)[:, 1:]
-        view.mul_(other.sum())
-        hidden.diagonal().copy_(other)
-        hidden.sum().backward()
-
-    return step
+@graph((4, 4), (4,))
+def in_place_on_views(inputs: Tensor, other: Tensor) -> None:
+    hidden = inputs.clone()
+    hidden[0].mul_(2.0)
+    hidden[:, 1] = other
+    hidden[1:3].view(-1).add_(1.0)
+    hidden.t()[2] += other.exp()
+    view = hidden.view(2, 8)[:, 1:]
+    view.mul_(other.sum())
+    hidden.diagonal().copy_(other)
+    hidden.sum().backward()
 
 
-def views_of_several_outputs() -> Step:
-    inputs = leaf(6, 2)
-
-    def step() -> None:
-        first, second, third = inputs.sin().chunk(3)
-        left, right = first.unbind(1)
-        pieces = second.split(1)
-        values, _ = third.topk(1, dim=0)
-        (left * right + pieces[0].sum() + values.sum()).sum().backward()
-
-    return step
+@graph((6, 2))
+def views_of_several_outputs(inputs: Tensor) -> None:
+    first, second, third = inputs.sin().chunk(3)
+    left, right = first.unbind(1)
+    pieces = second.split(1)
+    values, _ = third.topk(1, dim=0)
+    (left * right + pieces[0].sum() + values.sum()).sum().backward()
 
 
-def masks_and_indices() -> Step:
-    inputs = leaf(5, 3)
+@graph((5, 3))
+def masks_and_indices(inputs: Tensor) -> None:
     rows = torch.tensor([0, 2, 2])
-
-    def step() -> None:
-        hidden = inputs.clone()
-        hidden[hidden > 0] *= 2
-        hidden[rows] = hidden[rows] + 1
-        hidden.index_add_(0, rows, inputs[:3])
-        hidden.masked_fill_(torch.eye(5, 3).bool(), 0.0)
-        torch.where(hidden > 0, hidden, -hidden).sum().backward()
-
-    return step
-
-
-# --- hooks ---
+    hidden = inputs.clone()
+    hidden[hidden > 0] *= 2
+    hidden[rows] = hidden[rows] + 1
+    hidden.index_add_(0, rows, inputs[:3])
+    hidden.masked_fill_(torch.eye(5, 3).bool(), 0.0)
+    torch.where(hidden > 0, hidden, -hidden).sum().backward()
 
 
 def halve(tensor: Tensor) -> None:
     tensor.mul_(0.5)
 
 
-def tensor_hooks() -> Step:
-    inputs = leaf(4)
+@graph((4,))
+def tensor_hooks(inputs: Tensor) -> None:
     inputs.register_post_accumulate_grad_hook(lambda tensor: halve(tensor.grad))
-
-    def step() -> None:
-        hidden = inputs.sin()
-        hidden.register_hook(lambda gradient: gradient * 2)
-        result = hidden.exp()
-        result.grad_fn.register_hook(lambda inner, outer: (inner[0].clamp(max=1.0),))
-        result.grad_fn.register_prehook(lambda outer: (outer[0] + 0.1,))
-        result.sum().backward()
-
-    return step
+    hidden = inputs.sin()
+    hidden.register_hook(lambda gradient: gradient * 2)
+    result = hidden.exp()
+    result.grad_fn.register_hook(lambda inner, outer: (inner[0].clamp(max=1.0),))
+    result.grad_fn.register_prehook(lambda outer: (outer[0] + 0.1,))
+    result.sum().backward()
 
 
-def module_backward_hooks() -> Step:
+@graph((2, 3))
+def module_backward_hooks(inputs: Tensor) -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1))
     for module in model:
         module.register_full_backward_hook(lambda module, inner, outer: (inner[0] * 1.0,))
-    inputs = leaf(2, 3)
-    return lambda: model(inputs).sum().backward()
+    model(inputs).sum().backward()
 
 
-def saved_tensor_hooks() -> Step:
-    inputs = leaf(4)
-
-    def step() -> None:
-        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.double(), lambda packed: packed.float()):
-            result = inputs.sin().exp()
-        result.sum().backward()
-
-    return step
+@graph((4,))
+def saved_tensor_hooks(inputs: Tensor) -> None:
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.double(), lambda packed: packed.float()):
+        result = inputs.sin().exp()
+    result.sum().backward()
 
 
-# --- modules ---
-
-
-def parametrized_module() -> Step:
+@graph((2, 3))
+def parametrized_module(inputs: Tensor) -> None:
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 3))
     spectral = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
-    inputs = leaf(2, 3)
-    return lambda: spectral(layer(inputs)).sum().backward()
+    spectral(layer(inputs)).sum().backward()
 
 
-def graph_kept_between_backward_passes() -> Step:
-    weights = leaf(3)
-
-    def step() -> None:
-        state = torch.ones(3)
-        for _ in range(3):
-            state = (state * weights).tanh()
-            state.sum().backward(retain_graph=True)
-
-    return step
-
-
-# --- checkpointing ---
-
-
-def nested_checkpoints(use_reentrant: bool) -> Callable[[], Step]:
-    def make() -> Step:
-        inputs = leaf(3)
-
-        def inner(hidden: Tensor) -> Tensor:
-            return hidden.sin().exp()
-
-        def outer(hidden: Tensor) -> Tensor:
-            hidden = checkpoint(inner, hidden.cos(), use_reentrant=use_reentrant)
-            return hidden.tanh() * 2
-
-        def step() -> None:
-            checkpoint(outer, inputs.sigmoid(), use_reentrant=use_reentrant).sum().backward()
-
-        return step
-
-    return make
-
-
-# --- function transforms ---
-
-
-def func_vmap_of_grad() -> Step:
-    inputs = torch.randn(4, 3)
-    return lambda: torch.func.vmap(torch.func.grad(lambda x: x.sin().exp().sum()))(inputs)
-
-
-GRAPHS: dict[str, Callable[[], Step]] = {
-    "custom function": custom_function,
-    "custom function that dispatches nothing": custom_function_that_dispatches_nothing,
-    "nested custom functions": nested_custom_functions,
-    "custom function differentiated twice": custom_function_differentiated_twice,
-    "custom function under checkpoint": custom_function_under_checkpoint(False),
-    "custom function under checkpoint with re-entry": custom_function_under_checkpoint(True),
-    "gradient penalty": gradient_penalty,
-    "hessian": hessian,
-    "backward twice": backward_twice,
-    "in-place on views": in_place_on_views,
-    "views of several outputs": views_of_several_outputs,
-    "masks and indices": masks_and_indices,
-    "tensor hooks": tensor_hooks,
-    "module backward hooks": module_backward_hooks,
-    "saved tensor hooks": saved_tensor_hooks,
-    "parametrized module": parametrized_module,
-    "graph kept between backward passes": graph_kept_between_backward_passes,
-    "nested checkpoints": nested_checkpoints(False),
-    "nested checkpoints with re-entry": nested_checkpoints(True),
-    "torch.func.vmap of grad": func_vmap_of_grad,
-}
+@graph((4, 3))
+def vmap_of_grad(inputs: Tensor) -> None:
+    torch.func.vmap(torch.func.grad(lambda x: x.sin().exp().sum()))(inputs.detach())
