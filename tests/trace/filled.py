@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import inspect
 
 from tracer.trace.file import Trace
+
+Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 def filled(text: str, word: int = 0) -> dict[str, Any]:
@@ -14,6 +17,11 @@ def filled(text: str, word: int = 0) -> dict[str, Any]:
     made: dict[str, Any] = _value(inspect.type_info(Trace), text, word)
     made["environment"]["torch"] = "2.13.0"
     return made
+
+
+def filled_record(kind: type[Record]) -> Record:
+    """A record none of whose fields is empty, nor its default where another value is."""
+    return msgspec.convert(_value(inspect.type_info(kind), "x", -1), kind)
 
 
 def _value(of: inspect.Type, text: str, word: int) -> Any:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Iterator
-from enum import Enum
 from functools import reduce
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -18,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.support.build import call, environment, kernel, region, trace
+from tests.support.build import call, environment, event, kernel, region, trace
+from tests.trace.filled import filled_record
 from tests.trace.strategies import traces
 from tracer import judge
 from tracer.errors import TraceError
@@ -162,41 +161,20 @@ KEPT_WHOLE = {Trace, TraceSource, Environment, CudaDevice, *structs_in(Argument)
 MERGED = sorted({*structs_in(Trace)} - KEPT_WHOLE, key=lambda record: record.__name__)
 
 
-def something(kind: Any) -> Any:
-    """A value of the type, unlike the defaults of records."""
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return list(kind)[-1]
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return kind(**{field.name: something(field.type) for field in msgspec.structs.fields(kind)})
-    parts = [part for part in get_args(kind) if part is not NoneType]
-    if get_origin(kind) is tuple:
-        return (something(parts[0]),)
-    if get_origin(kind) is dict:
-        return {something(parts[0]): something(parts[1])}
-    return something(parts[0]) if parts else {str: "x", int: 3, float: 0.5, bool: True}[kind]
-
-
 @pytest.mark.parametrize(
     ("record", "field"), [(record, field) for record in MERGED for field in record.__struct_fields__]
 )
 def test_no_field_of_two_records_turns_into_its_default(record: type[msgspec.Struct], field: str) -> None:
-    value = something(get_type_hints(record)[field])
-    (one,) = merged([something(record), something(record)])
+    made = filled_record(record)
+    value = getattr(made, field)
+    (one,) = merged([made, filled_record(record)])
     assert type(getattr(one, field)) is type(value)
     assert getattr(one, field) or not value
 
 
 def changed_mode(**fields: Any) -> Event:
-    return Event(
-        kind=EventKind.SETTING,
-        name="torch.use_deterministic_algorithms",
-        before="off",
-        value="on",
-        location="train.py:7",
-        while_recording=True,
-        after_calls=True,
-        **fields,
-    )
+    moment = {"before": "off", "value": "on", "while_recording": True, "after_calls": True}
+    return event(EventKind.SETTING, "torch.use_deterministic_algorithms", **moment, **fields)
 
 
 def test_a_setting_that_only_the_second_rank_changed_between_forward_and_backward_is_found() -> None:
