@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -35,10 +37,7 @@ def test_dropout_in_an_inference_is_asked_about(inner: nn.Module) -> None:
     model = nn.Sequential(nn.Linear(8, 8), inner)
     assert is_asked(model, gradient=False)
     assert not is_asked(model, gradient=True)
-
-
-def test_a_model_in_eval_mode_is_not_asked_about() -> None:
-    assert not is_asked(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).eval(), gradient=False)
+    assert is_asked(model.eval(), gradient=False) is isinstance(inner, Functional)
     assert not is_asked(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.0)), gradient=False)
 
 
@@ -63,15 +62,17 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(batch, batch, batch, dropout_p=0.5)
 
 
-def recorded(inner: nn.Module, *, seeds: bool) -> Trace:
+def inferred(make: Callable[[], nn.Module], *, seeds: bool) -> Trace:
     torch.seed()
-    with DeterminismTracer() as tracer:
+    with DeterminismTracer() as tracer, torch.no_grad():
         if seeds:
             torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(8, 8), inner)
-        with torch.no_grad():
-            model(torch.ones(2, 8))
+        make()(torch.ones(2, 8))
     return tracer.trace
+
+
+def recorded(inner: nn.Module, *, seeds: bool) -> Trace:
+    return inferred(lambda: nn.Sequential(nn.Linear(8, 8), inner), seeds=seeds)
 
 
 @pytest.mark.parametrize("seeds", [False, True])
@@ -92,10 +93,7 @@ def test_the_plan_proposes_eval_for_dropout_in_an_inference_and_a_seed_for_the_r
 
 def test_where_dropout_alone_draws_no_seed_is_proposed_for_it() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5))
-    torch.seed()
-    with DeterminismTracer() as tracer, torch.no_grad():
-        model(torch.ones(2, 8))
-    made = judge(tracer.trace)
+    made = judge(inferred(lambda: model, seeds=False))
     closing = [change for change in made.plan if any(made.findings[at].op for at in change.findings)]
     assert [change.code for change in closing] == ["model.eval()"]
     promised(made.judgement, made.plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,22 +14,19 @@ from torch.utils.data import DataLoader, Dataset
 from tests.support.build import call, trace
 from tracer import DeterminismTracer, Trace, judge
 from tracer.gate import host_lines
-from tracer.names import HostCode, Verdict
+from tracer.names import HostCode, Phase, Verdict
 from tracer.report.sections.answers import headline
 from tracer.report.sections.plan import step_of_plan
 from tracer.trace.merging import merged
-from tracer.trace.records import GENERATOR, ORIGIN, TraceSource
+from tracer.trace.records import GENERATOR, ORIGIN, CallGroup, TraceSource
 
 RISK = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 
 
-def risky(**options: object) -> object:
+def risky(**options: Any) -> CallGroup:
     """A call that varies on CUDA and not on a CPU."""
-    options.setdefault("phase", "other")
-    options.setdefault("module", "")
-    options.setdefault("location", "data.py:7")
-    options.setdefault("facts", RISK)
-    return call("aten.index_add.default", **options)
+    made = {"phase": "other", "module": "", "location": "data.py:7", "facts": RISK}
+    return call("aten.index_add.default", **made | options)
 
 
 def rules(recorded: Trace, **target: object) -> set[str]:
@@ -45,38 +43,41 @@ def test_what_a_loader_fetched_is_judged_for_the_cpu_and_the_report_says_so() ->
     assert "judged for cpu" in report.to_text(width=300)
 
 
-@pytest.mark.parametrize("glob", ["data.py", "data.py:7", "d*", "make_graph", "setup.*"])
-def test_a_glob_names_file_line_function_or_module(glob: str) -> None:
-    recorded = trace(risky(function="make_graph", module="setup.graph"))
-    assert rules(recorded, backend="cuda") == {"cuda-index-add"}
-    assert rules(recorded, backend="cuda", host=[glob]) == set()
-    assert rules(recorded, backend="cuda", host=["other.py"]) == {"cuda-index-add"}
+GRAPH = {"function": "make_graph", "module": "setup.graph"}
+ON_CUDA = {"facts": {**RISK, "device": "cuda"}}
+THERE = call("aten.add.Tensor", phase="forward", **ON_CUDA)
+FAKE_THERE = replace(THERE, count=9, fake=True)
+AS_CUDA = TraceSource(name="train.py", optimizer_steps=1, calls=10, fake_calls=10, fake_as="cuda:8.0")
 
 
-def test_beside_calls_on_the_targets_device_the_cpus_are_the_hosts() -> None:
-    there = call("aten.add.Tensor", phase="forward", facts={**RISK, "device": "cuda"})
-    assert rules(trace(risky(), there), backend="cuda") == set()
-    assert rules(trace(risky(facts={**RISK, "device": "cuda"}), there), backend="cuda") == {"cuda-index-add"}
-    assert rules(trace(risky(), there), backend="xpu") == {"xpu-index-add"}
-
-
-@pytest.mark.parametrize("phase", ["backward", "forward", "other"])
-def test_one_call_on_the_device_makes_no_step_on_the_cpu_the_hosts(phase: str) -> None:
-    there = call("aten.add.Tensor", phase=phase, facts={**RISK, "device": "cuda"})
-    assert rules(trace(risky(phase=phase, count=9), there), backend="cuda") == {"cuda-index-add"}
-    assert rules(trace(risky(phase=phase), replace(there, count=9)), backend="cuda") == set()
-
-
-def test_what_fake_tensors_claim_says_nothing_of_real_ones() -> None:
-    there = call("aten.add.Tensor", phase="forward", count=9, facts={**RISK, "device": "cuda"}, fake=True)
-    assert rules(trace(risky(), there), backend="cuda") == {"cuda-index-add"}
-    assert rules(trace(risky(fake=True), there), backend="cuda") == set()
-
-
-def test_tensors_of_a_run_on_fake_ones_as_a_gpu_lie_on_no_host() -> None:
-    there = call("aten.add.Tensor", phase="forward", count=9, facts={**RISK, "device": "cuda"}, fake=True)
-    source = TraceSource(name="train.py", optimizer_steps=1, calls=10, fake_calls=10, fake_as="cuda:8.0")
-    assert rules(trace(risky(fake=True), there, sources=(source,)), backend="cuda") == {"cuda-index-add"}
+@pytest.mark.parametrize(
+    ("recorded", "target", "accused"),
+    [
+        # A glob names file, line, function or module.
+        (trace(risky(**GRAPH)), {"backend": "cuda"}, True),
+        *(
+            (trace(risky(**GRAPH)), {"backend": "cuda", "host": [glob]}, False)
+            for glob in ("data.py", "data.py:7", "d*", "make_graph", "setup.*")
+        ),
+        (trace(risky(**GRAPH)), {"backend": "cuda", "host": ["other.py"]}, True),
+        # Beside calls on the target's device, those on a CPU are the host's.
+        (trace(risky(), THERE), {"backend": "cuda"}, False),
+        (trace(risky(**ON_CUDA), THERE), {"backend": "cuda"}, True),
+        (trace(risky(), THERE), {"backend": "xpu"}, True),
+        # One call on the device makes no step on the CPU the host's.
+        *(
+            (trace(risky(phase=one, count=here), replace(THERE, phase=one, count=there)), {"backend": "cuda"}, here > 1)
+            for one in (Phase.BACKWARD, Phase.FORWARD)
+            for here, there in ((9, 1), (1, 9))
+        ),
+        # What fake tensors claim says nothing of real ones; as a GPU, they lie on no host.
+        (trace(risky(), FAKE_THERE), {"backend": "cuda"}, True),
+        (trace(risky(fake=True), FAKE_THERE), {"backend": "cuda"}, False),
+        (trace(risky(fake=True), FAKE_THERE, sources=(AS_CUDA,)), {"backend": "cuda"}, True),
+    ],
+)
+def test_calls_of_the_host_are_judged_for_the_cpu(recorded: Trace, target: dict[str, Any], accused: bool) -> None:
+    assert rules(recorded, **target) == ({f"{target['backend']}-index-add"} if accused else set())
 
 
 def test_a_finding_on_host_code_bears_why_and_its_backend() -> None:
