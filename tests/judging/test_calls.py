@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from functools import partial
 from typing import Any
 
 import pytest
@@ -230,17 +229,69 @@ def test_an_op_of_the_cpu_alone_is_judged_as_what_it_becomes_and_keeps_its_name(
     assert judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="cpu").findings == ()
 
 
-def test_where_hardware_decides_and_is_not_known_every_candidate_is_named() -> None:
-    unmasked = {**HALF, "given.attn_mask": False}
-    runs_as = found(judge(call(ATTENTION_BACKWARD, facts=unmasked))).runs_as
-    assert [name.rpartition("product_")[2] for name in runs_as.split(" or ")] == [
-        "flash_attention_backward",
-        "cudnn_attention_backward",
-        "efficient_attention_backward",
-    ]
-    masked = found(judge(call(ATTENTION_BACKWARD, facts={**HALF, "given.attn_mask": True}))).runs_as
-    assert masked.startswith("aten._scaled_dot_product_efficient_attention_backward")
-    assert "flash" not in masked
+SAFE_SOFTMAX = {"phase": "backward", "node": "SafeSoftmaxBackward0"}
+SOFTMAX_BACKWARD = "aten._softmax_backward_data.default"
+RECURRENT, GATES = {"module.recurrent": True}, {"operands.row_within": True, "shape.no_elements": False}
+SAMPLED = {"arg.interpolation_mode": "bilinear", "arg.padding_mode": "zeros", "arg.align_corners": True}
+SAMPLED |= {"arg.output_mask0": True}
+SAMPLER = ("aten.grid_sampler_2d_backward.default", {"phase": "backward", "node": "GridSampler2DBackward0"})
+UNMASKED = {"dtype": "bfloat16", "given.attn_mask": False}
+
+#: A call of an op, further fields, facts, the target, what it runs as there, and its verdicts.
+TRANSLATED: list[tuple[str, dict[str, str], dict[str, FactValue], dict[str, str], str, str]] = [
+    (ATTENTION_BACKWARD, {}, {}, {}, "EFFICIENT", "ND"),
+    # Where hardware decides and is not known, every candidate is named, and the worst verdict stands.
+    (ATTENTION_BACKWARD, {}, UNMASKED, {}, "FLASH or CUDNN or EFFICIENT", "ND"),
+    (ATTENTION_BACKWARD, {}, {**UNMASKED, "given.attn_mask": True}, {}, "EFFICIENT or CUDNN", "ND"),
+    (SOFTMAX_BACKWARD, SAFE_SOFTMAX, {}, {}, "EFFICIENT or aten._softmax_backward_data", "ND"),
+    (SOFTMAX_BACKWARD, {"phase": "backward", "node": "SoftmaxBackward0"}, {}, {}, "", "DD"),
+    (ATTENTION_BACKWARD, {}, {}, {"torch": "1.13"}, "scaled_dot_product_attention", "UU"),
+    # Nobody translated for these.
+    (ATTENTION_BACKWARD, {}, {}, {"backend": "xpu"}, "scaled_dot_product_attention", "UU"),
+    (ATTENTION_BACKWARD, {}, {}, {"backend": "npu"}, "scaled_dot_product_attention", "UU"),
+    (ATTENTION_BACKWARD, {}, {}, {"backend": "cpu"}, "", "DD"),
+    # A recurrent layer that is computed step by step is one call of cuDNN; the products of a cell add no bias.
+    ("aten.addmm.default", {}, RECURRENT, {}, "aten._cudnn_rnn", "NN"),
+    ("aten.addmm.default", {}, {}, {}, "", "DD"),
+    (
+        "aten.mm.default",
+        {"phase": "backward", "node": "AddmmBackward0"},
+        RECURRENT,
+        {},
+        "aten._cudnn_rnn_backward",
+        "NN",
+    ),
+    ("aten.mm.default", {"phase": "backward", "node": "AddmmBackward0"}, {}, {}, "", "DD"),
+    ("aten.addmm.default", {}, {**GATES, "module.fuses_gates": True}, {"torch": "2.9"}, "aten.mm", "CR"),
+    ("aten.addmm.default", {}, GATES, {"torch": "2.9"}, "", "CC"),
+    # A candidate is judged on the target's device: cuDNN's sampler was not refused before 2.12.
+    (*SAMPLER, SAMPLED, {"torch": "2.6"}, "aten.cudnn_grid_sampler_backward", "NN"),
+    (*SAMPLER, {**SAMPLED, "arg.padding_mode": "border"}, {"torch": "2.6"}, "", "NR"),
+    # What ran on the target itself is never translated.
+    *(
+        (op, {}, facts, {"backend": backend}, "", "")
+        for op in (ATTENTION_BACKWARD, "aten.mkldnn_rnn_layer.default", "aten.grid_sampler_2d.default")
+        for facts, backend in (({"device": "cuda"}, "cuda"), ({}, "recorded"))
+    ),
+]
+
+
+@pytest.mark.parametrize(("op", "fields", "facts", "target", "runs_as", "verdicts"), TRANSLATED)
+def test_a_call_of_the_cpu_is_judged_as_what_it_becomes(
+    op: str,
+    fields: dict[str, str],
+    facts: dict[str, FactValue],
+    target: dict[str, str],
+    runs_as: str,
+    verdicts: str,
+) -> None:
+    judgement = judge(call(op, facts=FLOAT | facts, **fields), **target)
+    ((as_is, _),), ((in_mode, _),) = judgement.tally.as_is.items(), judgement.tally.deterministic_mode.items()
+    assert verdicts in (LETTERS[as_is] + LETTERS[in_mode], "")
+    for kind in ("flash", "cudnn", "efficient"):
+        runs_as = runs_as.replace(kind.upper(), f"aten._scaled_dot_product_{kind}_attention_backward")
+    assert {finding.runs_as for finding in judgement.findings} <= {runs_as}
+    assert judgement.findings or not runs_as
 
 
 def test_hardware_that_the_recording_saw_narrows_the_candidates() -> None:
@@ -285,12 +336,14 @@ def test_a_count_that_a_library_may_make_of_whole_numbers_on_the_target_is_condi
     assert found(judge(*counting(**own))).deterministic_mode is Verdict.RAISES
 
 
-def test_the_worst_candidate_stands_and_the_reader_is_told() -> None:
-    group = call("aten._softmax_backward_data.default", phase="backward", node="SafeSoftmaxBackward0", facts=FLOAT)
-    finding = found(judge(group))
-    assert finding.verdict is Verdict.NONDETERMINISTIC
-    assert finding.runs_as == ("aten._scaled_dot_product_efficient_attention_backward or aten._softmax_backward_data")
-    assert finding.why.endswith("the worst verdict is reported.")
+def test_the_reader_is_told_that_the_worst_candidate_stands_and_which_kernel_to_ask_about() -> None:
+    worst = found(judge(call(SOFTMAX_BACKWARD, facts=FLOAT, **SAFE_SOFTMAX)))
+    assert worst.why.endswith("the worst verdict is reported.")
+    early = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), torch="1.13"))
+    assert early.reason is UnknownReason.NO_EVIDENCE
+    assert "came with 2.0" in early.why
+    assert "was not established" in found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="xpu")).why
+    assert "aclnnFlashAttentionScoreGrad" in found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="npu")).why
 
 
 def verdict_without_workspace(facts: dict[str, FactValue], op: str, **recorded: FactValue) -> Verdict:
@@ -344,84 +397,11 @@ def test_attention_whose_keys_are_broadcast_stays_on_the_math_route(stride: tupl
     assert judge(*forward, backward).tally["nondeterministic"] == risks
 
 
-def test_the_backward_of_a_plain_softmax_stays_what_it_is() -> None:
-    group = call("aten._softmax_backward_data.default", phase="backward", node="SoftmaxBackward0", facts=FLOAT)
-    assert judge(group).findings == ()
-
-
 def test_deterministic_mode_has_candidates_of_its_own() -> None:
     facts = {**HALF, "given.attn_mask": False}
     on = found(judge(call(ATTENTION_BACKWARD, facts=facts), settings="deterministic", torch="2.2"))
     assert "cudnn" not in on.runs_as
     assert judge(call(ATTENTION_BACKWARD, facts=facts), settings="deterministic").findings == ()
-
-
-def test_a_version_without_the_function_is_unknown_with_its_reason() -> None:
-    finding = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), torch="1.13"))
-    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, UnknownReason.NO_EVIDENCE)
-    assert finding.runs_as == "scaled_dot_product_attention"
-    assert "came with 2.0" in finding.why
-
-
-@pytest.mark.parametrize("op", [ATTENTION_BACKWARD, "aten.mkldnn_rnn_layer.default", "aten.grid_sampler_2d.default"])
-def test_what_ran_on_the_target_itself_is_never_translated(op: str) -> None:
-    at_home = judge(call(op, facts={**FLOAT, "device": "cuda"}), backend="cuda")
-    assert all(finding.runs_as == "" for finding in at_home.findings)
-    own = judge(call(op, facts=FLOAT), backend="recorded")
-    assert all(finding.runs_as == "" for finding in own.findings)
-
-
-def test_a_candidate_is_judged_on_the_targets_device() -> None:
-    facts = {
-        **FLOAT,
-        "arg.interpolation_mode": "bilinear",
-        "arg.padding_mode": "zeros",
-        "arg.align_corners": True,
-        "arg.output_mask0": True,
-    }
-    backward = partial(call, "aten.grid_sampler_2d_backward.default", phase="backward", node="GridSampler2DBackward0")
-    finding = found(judge(backward(facts=facts), torch="2.6"))
-    assert finding.runs_as == "aten.cudnn_grid_sampler_backward"
-    assert finding.deterministic_mode is Verdict.NONDETERMINISTIC, "cuDNN's sampler was not refused before 2.12"
-    other = {**facts, "arg.padding_mode": "border"}
-    plain = found(judge(backward(facts=other), torch="2.6"))
-    assert (plain.runs_as, plain.deterministic_mode) == ("", Verdict.RAISES)
-
-
-@pytest.mark.parametrize(("phase", "op", "node"), [("forward", "addmm", ""), ("backward", "mm", "AddmmBackward0")])
-def test_a_recurrent_layer_computed_step_by_step_is_one_call_of_cudnn(phase: str, op: str, node: str) -> None:
-    inside = call(f"aten.{op}.default", phase=phase, node=node, facts={**FLOAT, "module.recurrent": True})
-    finding = found(judge(inside))
-    assert finding.runs_as == ("aten._cudnn_rnn" if phase == "forward" else "aten._cudnn_rnn_backward")
-    assert finding.verdict is Verdict.NONDETERMINISTIC
-    elsewhere = call(f"aten.{op}.default", phase=phase, node=node, facts=FLOAT)
-    assert judge(elsewhere).findings == ()
-
-
-@pytest.mark.parametrize(
-    ("phase", "fuses", "runs_as", "verdict"),
-    [
-        ("forward", True, "aten.mm", Verdict.RAISES),
-        ("forward", False, "", Verdict.CONDITIONAL),
-        ("backward", True, "", Verdict.CONDITIONAL),
-    ],
-)
-def test_the_products_of_a_recurrent_cell_add_no_bias_on_cuda(
-    phase: str, fuses: bool, runs_as: str, verdict: Verdict
-) -> None:
-    facts = {**FLOAT, "layout": "strided", "operands.row_within": True, "shape.no_elements": False}
-    product = call("aten.addmm.default", phase=phase, facts=facts | {"module.fuses_gates": True} if fuses else facts)
-    finding = found(judge(product, torch="2.9"))
-    assert (finding.runs_as, finding.deterministic_mode) == (runs_as, verdict)
-
-
-def test_a_target_that_nobody_translated_for_says_unknown_for_the_cpus_own_ops() -> None:
-    finding = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="xpu"))
-    assert finding.verdict is Verdict.UNKNOWN
-    assert "was not established" in finding.why
-    on_npu = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="npu"))
-    assert on_npu.verdict is Verdict.UNKNOWN
-    assert "aclnnFlashAttentionScoreGrad" in on_npu.why, "it says which kernel to ask the vendor about"
 
 
 @pytest.mark.parametrize("device", ["mps", "npu", "other"])
