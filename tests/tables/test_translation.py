@@ -69,10 +69,6 @@ def translations(*rows: str) -> Translations:
     return parse_translations(HEAD + "".join(rows or (row_text(),)), "sample.toml")
 
 
-def faults(*rows: str) -> list[str]:
-    return list(faults_of(translations(*rows)))
-
-
 # ------------------------------------------------------------------------------------ the table that ships
 
 
@@ -176,33 +172,35 @@ def test_every_derived_fact_has_a_derivation_that_reads_the_facts_that_it_names_
 # ---------------------------------------------------------------------------------------------- the lint
 
 
-def test_a_row_whose_candidates_leave_nothing_out_is_sound() -> None:
-    split_by_dtype = (
-        '{ op = "aten.sample.default", when = { dtype = "float32" } }',
-        '{ op = "aten.other.default", when = { dtype = ["float64", "float16", "bfloat16", "float8"] } }',
-        '{ op = "aten.other.default", when = { dtype = ["complex", "integral", "boolean", "quantized", "none"] } }',
-    )
-    assert faults(row_text(*split_by_dtype)) == faults(row_text(ALWAYS, '{ op = "aten.other.default" }')) == []
+ELSE = "aten.other.default"
+SPLIT_BY_DTYPE = (
+    '{ op = "aten.sample.default", when = { dtype = "float32" } }',
+    f'{{ op = "{ELSE}", when = {{ dtype = ["float64", "float16", "bfloat16", "float8"] }} }}',
+    f'{{ op = "{ELSE}", when = {{ dtype = ["complex", "integral", "boolean", "quantized", "none"] }} }}',
+)
+OLD = '{ op = "aten.sample.default", torch = "<2.1" }'
+NEW = '{ op = "aten.sample.default", torch = ">=2.1", when = { cudnn_enabled = true } }'
+DEAD = f'{{ op = "{ELSE}", torch = ">=2.16" }}'
+AGAIN = "to-cuda-again"
 
 
-def test_a_call_that_becomes_nothing_is_a_gap() -> None:
-    old = '{ op = "aten.sample.default", torch = "<2.1" }'
-    new = '{ op = "aten.sample.default", torch = ">=2.1", when = { cudnn_enabled = true } }'
-    assert faults(row_text(old, new)) == ["to-cuda-sample: gap in torch 2.1: no candidate for cudnn_enabled: false"]
-
-
-def test_a_candidate_for_no_reviewed_version_is_dead() -> None:
-    assert faults(row_text(ALWAYS, '{ op = "aten.other.default", torch = ">=2.16" }')) == [
-        "to-cuda-sample: candidate 1 is dead: `>=2.16` contains no reviewed release"
-    ]
-
-
-def test_an_op_is_translated_by_one_row_for_each_target() -> None:
-    again = row_text(id="to-cuda-again")
-    assert faults(row_text(), again) == ["aten.seen: claimed by to-cuda-sample and to-cuda-again for cuda"]
-    overload = row_text(id="to-cuda-again", ops='["aten.seen.out"]')
-    assert faults(row_text(), overload) == ["aten.seen.out: claimed by to-cuda-again and to-cuda-sample for cuda"]
-    assert faults(row_text(), row_text(id="to-rocm-sample", to='["rocm"]')) == []
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([row_text(*SPLIT_BY_DTYPE)], ""),
+        ([row_text(ALWAYS, f'{{ op = "{ELSE}" }}')], ""),  # several candidates for one call are no overlap
+        ([row_text(OLD, NEW)], "to-cuda-sample: gap in torch 2.1: no candidate for cudnn_enabled: false"),
+        ([row_text(ALWAYS, DEAD)], "to-cuda-sample: candidate 1 is dead: `>=2.16` contains no reviewed release"),
+        ([row_text(), row_text(id=AGAIN)], "aten.seen: claimed by to-cuda-sample and to-cuda-again for cuda"),
+        (
+            [row_text(), row_text(id=AGAIN, ops='["aten.seen.out"]')],
+            "aten.seen.out: claimed by to-cuda-again and to-cuda-sample for cuda",
+        ),
+        ([row_text(), row_text(id="to-rocm-sample", to='["rocm"]')], ""),
+    ],
+)
+def test_a_call_becomes_something_in_each_version_by_one_row_for_each_target(rows: list[str], says: str) -> None:
+    assert list(faults_of(translations(*rows))) == [says] * bool(says)
 
 
 def test_every_candidate_is_judged_by_a_rule_or_vouched_for_by_a_deny_list() -> None:
