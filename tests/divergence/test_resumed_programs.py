@@ -20,7 +20,7 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.cut_lines import RunLines
 from tracer.divergence.model import Divergence, NotRestored, read_recording
-from tracer.divergence.omissions import ResumedRun, hold_against, what_of
+from tracer.divergence.omissions import hold_against, what_of
 from tracer.trace.values import ValueKind
 
 HERE = "tests/divergence/test_resumed_programs.py"
@@ -264,42 +264,51 @@ def test_samples_that_python_draws_otherwise_are_said_to(tmp_path: Path) -> None
     assert "where Python's `random` was in another state" in loading.says
 
 
+def train(
+    saved: Saved,
+    net: nn.Module,
+    give: Callable[[int], torch.Tensor],
+    *,
+    again: bool,
+    optimizer: torch.optim.Optimizer | None = None,
+    keeps: Callable[[str], bool] = lambda name: True,
+) -> None:
+    """Four steps, with a checkpoint after the second."""
+    optimizer = optimizer or torch.optim.SGD(net.parameters(), 1e-3)
+    if again:
+        net.load_state_dict(saved["net"], strict=False)
+        optimizer.load_state_dict(saved["optimizer"])
+    for number in range(2 if again else 0, 4):
+        x = give(number)
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+        if number == 1 and not again:
+            kept = {name: value for name, value in net.state_dict().items() if keeps(name)}
+            saved.update(copy.deepcopy({"net": kept, "optimizer": optimizer.state_dict()}))
+
+
 def test_a_batch_fetched_one_ahead_is_data_and_no_buffer(tmp_path: Path) -> None:
     def program(saved: Saved, again: bool) -> None:
         torch.manual_seed(0)
-        net = nn.Linear(4, 1)
-        optimizer = torch.optim.SGD(net.parameters(), 1e-3)
-        if again:
-            net.load_state_dict(saved["net"])
-        data = DataLoader(Jittered(draws=False), batch_size=1)
-        batches = iter(data)
-        upcoming = next(batches)
-        for number in range(3 if again else 0, 6):
-            x, upcoming = upcoming, next(batches).to(torch.float32)
-            optimizer.zero_grad()
-            net(x * 2).sum().backward()
-            optimizer.step()
-            if number == 2:
-                saved.update(net=copy.deepcopy(net.state_dict()))
+        batches = iter(DataLoader(Jittered(draws=False), batch_size=1))
+        upcoming = [next(batches)]
 
-    found = resumed(tmp_path, program)
-    assert [kind for kind, _ in lacks(found)] == [ValueKind.DATA_POSITION]
+        def give(number: int) -> torch.Tensor:
+            upcoming.append(next(batches).to(torch.float32))
+            return upcoming.pop(0) * 2
+
+        train(saved, nn.Linear(4, 1), give, again=again)
+
+    assert [kind for kind, _ in lacks(resumed(tmp_path, program))] == [ValueKind.DATA_POSITION]
 
 
 def test_statistics_of_batches_are_named_as_the_buffers_that_they_are(tmp_path: Path) -> None:
     def program(saved: Saved, again: bool) -> None:
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
-        optimizer = torch.optim.SGD(net.parameters(), 1e-3)
-        if again:
-            net.load_state_dict(saved["net"], strict=False)
-        for number in range(3 if again else 0, 6):
-            optimizer.zero_grad()
-            net(torch.arange(8.0).reshape(2, 4) * (number + 1)).pow(2).sum().backward()
-            optimizer.step()
-            if number == 2:
-                kept = {key: value for key, value in net.state_dict().items() if "running" not in key}
-                saved.update(net=copy.deepcopy(kept))
+        give = lambda number: torch.arange(8.0).reshape(2, 4) * (number + 1)  # noqa: E731
+        train(saved, net, give, again=again, keeps=lambda name: "running" not in name)
 
     named = lacks(resumed(tmp_path, program))
     assert {kind for kind, _ in named} == {ValueKind.BUFFER}
@@ -321,15 +330,8 @@ def test_a_state_that_a_load_cast_is_told_with_both_dtypes(
         for parameter in net.parameters():
             optimizer.state[parameter][key] = torch.zeros(parameter.shape)
             optimizer.state[parameter].setdefault("step", torch.tensor(0.0))
-        if again:
-            net.load_state_dict(saved["net"])
-            optimizer.load_state_dict(saved["optimizer"])
-        for number in range(2 if again else 0, 4):
-            optimizer.zero_grad()
-            net(torch.full((2, 4), number + 1.0, dtype=torch.bfloat16)).sum().backward()
-            optimizer.step()
-            if number == 1:
-                saved.update(copy.deepcopy({"net": net.state_dict(), "optimizer": optimizer.state_dict()}))
+        give = lambda number: torch.full((2, 4), number + 1.0, dtype=torch.bfloat16)  # noqa: E731
+        train(saved, net, give, again=again, optimizer=optimizer)
 
     missing = lack(resumed(tmp_path, program))
     assert (missing.kind, missing.name) == (ValueKind.OPTIMIZER_STATE, f"{key} of group 0")
@@ -359,37 +361,22 @@ def test_a_target_of_another_dtype_is_an_argument(tmp_path: Path, write: Callabl
     assert RootCause.UNKNOWN not in causes
 
 
-def held(folder: Path, program: Program) -> ResumedRun:
-    """Four steps, ended after the second, held as ``tracer resume`` does, without lines."""
-    saved: Saved = {}
-    whole = read_recording(recorded(folder, "whole", lambda: program(saved, False)))
-    rest = read_recording(recorded(folder, "rest", lambda: program(saved, True)))
-    return hold_against(whole, rest, 2, [RunLines(())] * 3)
-
-
-def stepping(saved: Saved, *, again: bool, loads: Callable[[nn.Module], object], rates: tuple[float, ...]) -> None:
-    torch.manual_seed(0)
-    net = nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
-    count = torch.zeros(())
-    if again:
-        loads(net)
-        optimizer.load_state_dict(saved["optimizer"])
-    for number in range(2 if again else 0, 4):
-        optimizer.param_groups[0]["lr"] = rates[number]
-        optimizer.zero_grad()
-        net(torch.full((2, 4), number + 1.0)).sum().backward()
-        optimizer.step()
-        count.add_(1)
-        if number == 1 and not again:
-            saved.update(copy.deepcopy({"net": net.state_dict(), "optimizer": optimizer.state_dict()}))
-
-
 def test_of_steps_that_change_no_parameter_the_one_with_the_other_states_is_taken(tmp_path: Path) -> None:
-    def program(saved: Saved, again: bool) -> None:
-        rates = (0.1, 0.0, 0.0, 0.1)
-        stepping(saved, again=again, loads=lambda net: net.load_state_dict(saved["net"]), rates=rates)
+    """Of four steps, ended after the second, held as ``tracer resume`` does, without lines."""
 
-    found = held(tmp_path, program)
+    def program(saved: Saved, again: bool) -> None:
+        torch.manual_seed(0)
+        net = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+
+        def give(number: int) -> torch.Tensor:
+            optimizer.param_groups[0]["lr"] = (0.1, 0.0, 0.0, 0.1)[number]
+            return torch.full((2, 4), number + 1.0)
+
+        train(saved, net, give, again=again, optimizer=optimizer)
+
+    saved: Saved = {}
+    runs = [recorded(tmp_path, f"{again}", functools.partial(program, saved, again)) for again in (False, True)]
+    found = hold_against(*map(read_recording, runs), 2, [RunLines(())] * 3)
     assert (found.step, found.steps) == (2, (2, 2))
     assert not any("optimizer" in omission.what for omission in found.not_restored)
