@@ -91,10 +91,6 @@ TORCHRUN = """
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "rank.py"]
     sys.exit(subprocess.run(command).returncode)
 """
-ACCELERATE = """
-    flags = "--cpu --num_processes 1 --num_machines 1 --mixed_precision no --dynamo_backend no".split()
-    sys.exit(subprocess.run([sys.executable, "-m", "accelerate.commands.launch", *flags, "rank.py"]).returncode)
-"""
 RANK = """
 import torch
 from training import train
@@ -124,19 +120,6 @@ POOL_IN_CHILD = """
             pool.map(training.train, range(2), chunksize=1)
 
     child = multiprocessing.get_context("fork").Process(target=pooled)
-    child.start()
-    child.join()
-"""
-SPAWN_IN_TORCHRUN = """
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "spawning.py"]
-    sys.exit(subprocess.run(command).returncode)
-"""
-SPAWNING = """
-import multiprocessing
-from training import train
-
-if __name__ == "__main__":
-    child = multiprocessing.get_context("spawn").Process(target=train)
     child.start()
     child.join()
 """
@@ -213,7 +196,6 @@ JOBS = [
     pytest.param(FORK, StartedBy.FORK, "1", id="os.fork"),
     pytest.param(EMPTY_ENVIRONMENT, StartedBy.PROGRAM, "1", id="empty-environment"),
     pytest.param(TORCHRUN, StartedBy.PROGRAM, "1.2", id="torchrun"),
-    pytest.param(ACCELERATE, StartedBy.PROGRAM, "1.1", id="accelerate"),
 ]
 
 
@@ -225,8 +207,6 @@ JOBS = [
 def test_a_childs_training_is_recorded_with_its_own_lines(
     folder: Path, script: str, started_by: StartedBy, role: str
 ) -> None:
-    if "accelerate" in script:
-        pytest.importorskip("accelerate")
     trace = same_with_and_without(folder, script)
     child = next(child for child in trace.children if child.role == role)
     assert (child.state, child.started_by, child.optimizer_steps) == (ChildState.RECORDED, started_by, 2)
@@ -239,7 +219,6 @@ def test_a_childs_training_is_recorded_with_its_own_lines(
     [
         pytest.param(THREADS, [2, 2, 2], id="threads"),
         pytest.param(POOL_IN_CHILD, [4], id="pool-in-child"),
-        pytest.param(SPAWN_IN_TORCHRUN, [2, 2], id="spawn-in-torchrun"),
         pytest.param(ELSEWHERE, [2], id="elsewhere"),
         pytest.param(EXEC, [2, 2, 2], id="exec"),
     ],
@@ -247,7 +226,6 @@ def test_a_childs_training_is_recorded_with_its_own_lines(
 def test_children_of_children_threads_and_exec_are_recorded_and_no_process_is_missed(
     folder: Path, script: str, steps: list[int]
 ) -> None:
-    (folder / "spawning.py").write_text(SPAWNING)
     same_with_and_without(folder, script)
     traces = load_families([folder / "trace.json"])
     trained = [source.optimizer_steps for trace in traces for source in trace.sources if source.optimizer_steps]
