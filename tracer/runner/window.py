@@ -57,6 +57,7 @@ class StepWindow:
 
     def open(self) -> None:
         """Start counting steps; enter the recorder if the first one is to be recorded."""
+        HAS_OPTIMIZER.look_again()
         self._before = register_optimizer_step_pre_hook(unless_compiled(self._before_step))
         self._after = register_optimizer_step_post_hook(unless_compiled(self._after_step))
         PASSES.add(self._pass_ended)

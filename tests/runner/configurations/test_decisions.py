@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -195,47 +194,13 @@ class Block(nn.Module):
         return self.relu(x + self.norm2(self.scaled(self.conv2(out))))  # type: ignore[no-any-return]
 
 
-class InHalf(nn.Module):
-    """Passes the gradient on through bfloat16."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = Rounding.apply(x)
-        return out
-
-
-class Rounding(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        return gradients[0].bfloat16().float()
-
-
-def residual(seed: int, *, is_last: bool, is_flipping: bool = False, fault: str = "") -> Callable[[], None]:
-    """A step of a net whose last gradients are constant over an image; ``is_flipping``: the two layouts' signs part."""
-    torch.manual_seed(seed)
+def residual(*, is_last: bool, factor: float = 1.0) -> Callable[[], None]:
+    """A step of a net whose last gradients are constant over an image; ``factor``: of gradients, a fault."""
+    torch.manual_seed(0)
     parts = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), Block(), Block()
     model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
     x, y = torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,))
-    if is_flipping:
-        model[1].bias = nn.Parameter(torch.zeros(8))
-        model.requires_grad_(False)
-        last = copy.deepcopy(model).to(memory_format=torch.channels_last)
-        for channel in range(8):
-            both = model[:2](x)[:, channel], last[:2](x.contiguous(memory_format=torch.channels_last))[:, channel]
-            for value in ((both[0] + both[1]) / 2)[both[0] != both[1]][:50]:
-                ends = [(one - value).sign() for one in both]
-                if bool((ends[0] * ends[1] < 0).any()):
-                    model[1].bias[channel] = -value
-                    break
-        model = copy.deepcopy(model).requires_grad_(True)
-        model[1].reset_running_stats()
-    if fault == "factor":
-        model[4].scaled.factor = 1.01
-    elif fault:
-        model[4].scaled = InHalf()
+    model[4].scaled.factor = factor
     if is_last:
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
 
@@ -246,27 +211,15 @@ def residual(seed: int, *, is_last: bool, is_flipping: bool = False, fault: str 
     return run
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=SLOW)])
-def test_constant_gradients_that_are_added_in_another_order_are_rounding(seed: int) -> None:
-    comparison = tracer.compare(residual(seed, is_last=False), residual(seed, is_last=True), yardstick_runs=2)
+def test_constant_gradients_that_are_added_in_another_order_are_rounding() -> None:
+    comparison = tracer.compare(residual(is_last=False), residual(is_last=True), yardstick_runs=2)
     assert comparison.verdict is CompareVerdict.ROUNDING, headline(comparison)
 
 
-@pytest.mark.parametrize("fault", ["factor", pytest.param("bfloat16", marks=SLOW)])
-def test_a_fault_behind_batch_norm_is_found_in_another_memory_format(fault: str) -> None:
-    comparison = tracer.compare(residual(0, is_last=False), residual(0, is_last=True, fault=fault), yardstick_runs=2)
-    assert begins(comparison).module.startswith("Sequential.4")
-    assert begins(comparison).phase is Phase.BACKWARD
-
-
-@SLOW
-def test_a_sign_behind_batch_norm_that_the_memory_format_changes_is_told() -> None:
-    one, other = (residual(0, is_last=is_last, is_flipping=True) for is_last in (False, True))
-    comparison = tracer.compare(one, other, yardstick_runs=2)
-    assert comparison.verdict is CompareVerdict.ROUNDING, headline(comparison)
-    flip = comparison.flips[0]
-    assert (flip.module, flip.op, flip.phase, flip.of) == ("Sequential.2", "relu", Phase.FORWARD, 8 * 8 * 32 * 32)
-    assert f"{flip.count} of 65,536 values changed" in headline(comparison)
+def test_a_fault_behind_batch_norm_is_found_in_another_memory_format() -> None:
+    first = begins(tracer.compare(residual(is_last=False), residual(is_last=True, factor=1.01), yardstick_runs=2))
+    assert first.module.startswith("Sequential.4")
+    assert first.phase is Phase.BACKWARD
 
 
 # --- a mixture of experts in bfloat16 ---
@@ -282,7 +235,7 @@ class Mixture(nn.Module):
         super().__init__()
         self.router, self.kind, self.parts = nn.Linear(16, 4, bias=False), kind, parts
         self.experts = nn.ModuleList(nn.Linear(16, 16, bias=False) for _ in range(4))
-        if kind != "modules":
+        if kind == "scattered":
             self.weights = nn.Parameter(torch.stack([expert.weight.detach() for expert in self.experts]))
             del self.experts
 
@@ -295,9 +248,7 @@ class Mixture(nn.Module):
         out = x
         for expert in range(4):
             rows, ranks = (chosen == expert).nonzero(as_tuple=True)
-            given = x[rows]
-            made = self.experts[expert](given) if self.kind == "modules" else given @ self.weights[expert].T
-            out = out.index_add(0, rows, made * weights[rows, ranks, None])
+            out = out.index_add(0, rows, self.experts[expert](x[rows]) * weights[rows, ranks, None])
         return out
 
 
@@ -314,7 +265,7 @@ def mixture(kind: str, *parts: slice) -> Callable[[], None]:
     return run
 
 
-@pytest.mark.parametrize("kind", ["modules", pytest.param("one tensor", marks=SLOW), "scattered"])
+@pytest.mark.parametrize("kind", ["modules", "scattered"])
 def test_tokens_that_rounding_sends_to_other_experts_are_told_at_the_router(kind: str) -> None:
     comparison = tracer.compare(mixture(kind, WHOLE), mixture(kind, *PARTS), yardstick_runs=2)
     assert comparison.verdict is CompareVerdict.ROUNDING, headline(comparison)
@@ -324,8 +275,7 @@ def test_tokens_that_rounding_sends_to_other_experts_are_told_at_the_router(kind
     assert {one.op for one in comparison.flips} == {"topk"}
 
 
-@pytest.mark.parametrize("kind", [pytest.param("modules", marks=SLOW), "scattered"])
-def test_a_router_that_is_wrong_is_no_rounding(kind: str) -> None:
-    lacks_one = mixture(kind, PARTS[0], slice(7, 15))
-    comparison = tracer.compare(mixture(kind, WHOLE), lacks_one, yardstick_runs=2)
+def test_a_router_that_is_wrong_is_no_rounding() -> None:
+    lacks_one = mixture("scattered", PARTS[0], slice(7, 15))
+    comparison = tracer.compare(mixture("scattered", WHOLE), lacks_one, yardstick_runs=2)
     assert begins(comparison).module.startswith("Sequential.1")

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 import tracer
-from tests.support.configurations import Step, begins, compared, line_in
+from tests.support.configurations import Step, begins, line_in
 from tracer.divergence.magnitudes import CompareVerdict
 from tracer.errors import UsageError
-from tracer.names import PlaceKind
 from tracer.report.sections.configurations import headline
 
 
@@ -26,14 +25,13 @@ def scaled(model: Any, path: str, factor: float) -> Any:
     return model
 
 
-def step(model: Any, parts: int = 1) -> Step:
+def step(model: Any) -> Step:
     numbers = torch.Generator().manual_seed(1)
     x, y = torch.randn(16, 32, generator=numbers), torch.randint(0, 4, (16,), generator=numbers)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     def run() -> None:
-        for part, labels in zip(x.to(next(model.parameters()).dtype).chunk(parts), y.chunk(parts), strict=True):
-            (torch.nn.functional.cross_entropy(model(part).float(), labels) / parts).backward()
+        torch.nn.functional.cross_entropy(model(x.to(next(model.parameters()).dtype)).float(), y).backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -43,19 +41,6 @@ def step(model: Any, parts: int = 1) -> Step:
 def test_steps_that_agree_are_equal_without_a_shaken_run() -> None:
     comparison = tracer.compare(step(net()), step(net()))
     assert (comparison.verdict, comparison.yardstick.runs) == (CompareVerdict.EQUAL, 0)
-
-
-@pytest.mark.parametrize(
-    ("parts", "of_second"),
-    [pytest.param(1, 4, marks=pytest.mark.slow), pytest.param(4, 1, marks=pytest.mark.slow), (2, 4)],
-)
-def test_batches_that_are_split_otherwise_are_compared_as_rows(parts: int, of_second: int) -> None:
-    comparison = compared(step(net(), parts), step(net(), of_second))
-    assert comparison.verdict is CompareVerdict.ROUNDING
-    assert comparison.row_steps == (0,)
-    faulty = tracer.compare(step(net(), parts), step(scaled(net(), "1.1", 1.01), of_second), yardstick_runs=1)
-    assert (begins(faulty).module, begins(faulty).kind) == ("Sequential.1.1", PlaceKind.OUTPUT)
-    assert faulty.call is None
 
 
 def test_what_rounding_hides_is_judged_by_runs_shaken_inside_its_module_alone() -> None:

@@ -80,6 +80,10 @@ class _HasOptimizer:
         self._none_of: set[tuple[int, int]] = set()
         """Classes whose instances were looked for in vain, and their references then: each instance is one more."""
 
+    def look_again(self) -> None:
+        """A recording begins: since the last one, an instance may have taken the place of another reference."""
+        self._none_of = set()
+
     def steps(self, optimizer: Optimizer) -> None:
         """``optimizer`` steps: it may have been made since there was none."""
         if self._one() is None:
@@ -160,6 +164,7 @@ class OptimizerWatch:
             register_optimizer_step_pre_hook(unless_compiled(self._before)),
             register_optimizer_step_post_hook(unless_compiled(self._after)),
         ]
+        HAS_OPTIMIZER.look_again()
         PASSES.add(self._pass_ended)
 
     def stop(self) -> None:
