@@ -19,31 +19,17 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_templates" not in p
 #: What stands on which floor; a room may import from floors below it, and from itself. Rooms on one floor do not know
 #: of each other.
 FLOORS = {
-    "names": 0,
-    "errors": 0,
-    "plain": 0,
-    "files": 1,
-    "ops": 1,
-    "facts": 1,
-    "trace": 2,
-    "tables": 4,
-    "findings": 3,
-    "plan": 5,
-    "recording": 5,
-    "judging": 5,
-    "gate": 5,
-    "divergence": 5,
-    "report": 6,
-    "reproducing": 6,
-    "bundled": 6,
-    "doctor": 7,
-    "session": 7,
-    "one_call": 7,
-    "runner": 8,
-    "cli": 9,
-    "integrations": 9,
-    "__main__": 10,
-    "__init__": 10,
+    **dict.fromkeys(("names", "errors", "plain"), 0),
+    **dict.fromkeys(("files", "ops", "facts"), 1),
+    **dict.fromkeys(("trace",), 2),
+    **dict.fromkeys(("findings",), 3),
+    **dict.fromkeys(("tables",), 4),
+    **dict.fromkeys(("plan", "recording", "judging", "gate", "divergence"), 5),
+    **dict.fromkeys(("report", "reproducing", "bundled"), 6),
+    **dict.fromkeys(("doctor", "session", "one_call"), 7),
+    **dict.fromkeys(("runner",), 8),
+    **dict.fromkeys(("cli", "integrations"), 9),
+    **dict.fromkeys(("__main__", "__init__"), 10),
 }
 #: Modules that may lie loose at the top of the package, beside its ``__init__``.
 LOOSE = 9
@@ -96,21 +82,14 @@ def imported_parts(module: Path) -> Iterator[tuple[int, str]]:
     """
     for node in nodes_of(module):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                parts = alias.name.split(".")
-                if parts[0] == "tracer" and len(parts) > 1:
-                    yield node.lineno, parts[1]
-        elif isinstance(node, ast.ImportFrom):
+            named = [alias.name for alias in node.names]
+        else:
             assert node.level == 0, f"{name_of(module)}:{node.lineno}: a relative import"
-            parts = (node.module or "").split(".")
-            if parts[0] != "tracer":
-                continue
-            if len(parts) > 1:
-                yield node.lineno, parts[1]
-                continue
-            for alias in node.names:
-                if alias.name != "__version__":
-                    yield node.lineno, alias.name if alias.name in FLOORS else "__init__"
+            named = [f"{node.module}.{alias.name}" for alias in node.names if alias.name != "__version__"]
+        for parts in (name.split(".") for name in named):
+            if parts[0] == "tracer" and len(parts) > 1:
+                of_face = isinstance(node, ast.ImportFrom) and node.module == "tracer" and parts[1] not in FLOORS
+                yield node.lineno, "__init__" if of_face else parts[1]
 
 
 def wrong_imports(module: Path) -> Iterator[str]:
@@ -148,11 +127,6 @@ def imports_of(sources: dict[str, Imports]) -> dict[str, set[str]]:
     return found
 
 
-def circles_in(sources: dict[str, Imports]) -> list[tuple[str, ...]]:
-    """Modules that import one another in a circle: each circle once."""
-    return circles_among(imports_of(sources))
-
-
 def circles_among(imports: dict[str, set[str]]) -> list[tuple[str, ...]]:
     """Names that lead back to themselves: each circle once."""
     found: set[tuple[str, ...]] = set()
@@ -163,12 +137,10 @@ def circles_among(imports: dict[str, set[str]]) -> list[tuple[str, ...]]:
             circle = path[path.index(name) :]
             first = circle.index(min(circle))
             found.add(tuple(circle[first:] + circle[:first]))
-            return
-        if name in done:
-            return
-        for other in sorted(imports.get(name, ())):
-            follow(other, [*path, name])
-        done.add(name)
+        elif name not in done:
+            for other in sorted(imports.get(name, ())):
+                follow(other, [*path, name])
+            done.add(name)
 
     for name in sorted(imports):
         follow(name, [])
@@ -180,7 +152,9 @@ def dotted(module: Path) -> str:
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    assert circles_in({dotted(path): nodes_of(path) for path in MODULES if path.stem != "__init__"}) == []
+    assert (
+        circles_among(imports_of({dotted(path): nodes_of(path) for path in MODULES if path.stem != "__init__"})) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,8 +170,10 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
 def test_a_circle_is_seen_however_it_is_closed(way_back: str) -> None:
     texts = {"tracer.a": "from tracer.room.b import B", "tracer.room.b": way_back, "tracer.c": "import tracer.a"}
     sources = {name: imports_in(ast.parse(text)) for name, text in texts.items()}
-    assert circles_in(sources) == [("tracer.a", "tracer.room.b")]
-    assert circles_in({**sources, "tracer.room.b": imports_in(ast.parse("from tracer.c.d import A"))}) == []
+    assert circles_among(imports_of(sources)) == [("tracer.a", "tracer.room.b")]
+    assert (
+        circles_among(imports_of({**sources, "tracer.room.b": imports_in(ast.parse("from tracer.c.d import A"))})) == []
+    )
 
 
 def rooms_of(sources: dict[str, Imports], folder: str) -> dict[str, set[str]]:
@@ -249,7 +225,7 @@ def test_a_circle_of_folders_is_seen_though_no_modules_make_one() -> None:
         "tracer.a.second": "",
     }
     sources = {name: at_load(ast.parse(text)) for name, text in texts.items()}
-    assert circles_in(sources) == []
+    assert circles_among(imports_of(sources)) == []
     assert circles_of_rooms(sources) == [("a", "b")]
     texts["tracer.b.second"] = "def later():\n    from tracer.a.second import A"
     assert circles_of_rooms({name: at_load(ast.parse(text)) for name, text in texts.items()}) == []
@@ -275,35 +251,23 @@ def test_every_module_has_a_telling_name() -> None:
     assert [name_of(module) for module in MODULES if {module.stem, module.parent.name} & VAGUE] == []
 
 
-def public_functions(module: Path) -> set[str]:
-    """Names of the public functions that ``module`` defines at its top."""
-    return {
-        node.name
-        for node in parsed(module).body
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_")
-    }
-
-
-def exported_names(package: Path) -> set[str]:
+def offered_by(package: Path) -> set[str]:
     """What a package's ``__init__`` offers: importing a submodule of that name would hide it."""
     names: set[str] = set()
     for node in parsed(package / "__init__.py").body:
-        if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
-        ):
+        if isinstance(node, ast.Assign) and "__all__" in map(ast.unparse, node.targets):
             names |= set(ast.literal_eval(node.value))
         elif isinstance(node, ast.ImportFrom):
             names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_"):
+            names.add(node.name)
     return names
 
 
 def test_no_module_hides_a_public_name() -> None:
-    packages = sorted({module.parent for module in MODULES if module.stem == "__init__"})
-    for package in packages:
-        inside = {path.stem for path in package.glob("*.py")} | {
-            path.parent.name for path in package.glob("*/__init__.py")
-        }
-        assert not inside & (exported_names(package) | public_functions(package / "__init__.py")), package
+    for package in sorted({module.parent for module in MODULES if module.stem == "__init__"}):
+        inside = {path.stem for path in package.glob("*.py")} | {path.parent.name for path in package.glob("*/*.py")}
+        assert not inside & offered_by(package), package
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -337,22 +301,9 @@ def test_the_top_of_the_repository_holds_only_what_the_design_names() -> None:
         pytest.skip("not a git checkout")
     top = {Path(path).parts[0] for path in listed.stdout.splitlines()}
     assert top <= {
-        ".ci",
-        ".github",
-        ".gitignore",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "LICENSE",
-        "Makefile",
-        "README.md",
-        "benchmarks",
-        "constraints.txt",
-        "docs",
-        "mkdocs.yml",
-        "pyproject.toml",
-        "templates",
-        "tests",
-        "tracer",
+        *(".ci", ".github", ".gitignore", "benchmarks", "docs", "templates", "tests", "tracer"),
+        *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
+        *("constraints.txt", "mkdocs.yml", "pyproject.toml"),
     }
 
 
@@ -371,13 +322,10 @@ def rooms_of_contributing() -> dict[str, int | None]:
     return rooms
 
 
-def test_contributings_map_names_every_room_and_nothing_else() -> None:
+def test_contributings_map_names_every_room_with_the_floor_that_is_tested_and_nothing_else() -> None:
     folders = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_dir()}
     there = {path.as_posix() for path in folders if not {"__pycache__", "_templates"} & set(path.parts)}
     there |= {path.name for path in PACKAGE.glob("*.py")}
-    assert set(rooms_of_contributing()) == there
-
-
-def test_contributings_map_has_the_floors_that_are_tested() -> None:
-    shown = {name.removesuffix(".py"): floor for name, floor in rooms_of_contributing().items() if floor is not None}
-    assert shown == FLOORS
+    rooms = rooms_of_contributing()
+    assert set(rooms) == there
+    assert {name.removesuffix(".py"): floor for name, floor in rooms.items() if floor is not None} == FLOORS

@@ -20,6 +20,11 @@ from tracer.names import Training
 from tracer.trace import Trace
 
 WIDTH = 8
+#: A trainer of Lightning's that says nothing and keeps nothing.
+QUIET = {
+    "accelerator": "cpu", "devices": 1, "logger": False,
+    "enable_progress_bar": False, "enable_model_summary": False,
+}
 
 
 class Rows(Dataset[dict[str, torch.Tensor]]):
@@ -67,17 +72,8 @@ def fit_lightning(folder: Path, callback: Any | None, breaks_at: int | None = No
 
     torch.manual_seed(0)
     module = Module()
-    trainer = lightning.Trainer(
-        default_root_dir=folder,
-        accelerator="cpu",
-        devices=1,
-        max_steps=3,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[callback] if callback else [],
-    )
+    options = {"default_root_dir": folder, "max_steps": 3, "enable_checkpointing": False, **QUIET}
+    trainer = lightning.Trainer(callbacks=[callback] if callback else [], **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer.fit(module, DataLoader(Rows(), batch_size=4))
@@ -89,22 +85,11 @@ def fit_transformers(folder: Path, callback: Any | None, accumulation: int = 1) 
     pytest.importorskip("accelerate", reason="Accelerate is not installed")
     torch.manual_seed(0)
     net = Net()
-    arguments = transformers.TrainingArguments(
-        output_dir=str(folder / "out"),
-        max_steps=3,
-        per_device_train_batch_size=4,
-        gradient_accumulation_steps=accumulation,
-        report_to=[],
-        save_strategy="no",
-        logging_strategy="no",
-        use_cpu=True,
-        disable_tqdm=True,
-        seed=0,
-    )
-    trainer = transformers.Trainer(
-        model=net, args=arguments, train_dataset=Rows(), callbacks=[callback] if callback else []
-    )
-    trainer.train()
+    quiet = {"report_to": [], "save_strategy": "no", "logging_strategy": "no", "use_cpu": True, "disable_tqdm": True}
+    steps = {"max_steps": 3, "per_device_train_batch_size": 4, "gradient_accumulation_steps": accumulation}
+    arguments = transformers.TrainingArguments(output_dir=str(folder / "out"), seed=0, **quiet, **steps)
+    callbacks = [callback] if callback else []
+    transformers.Trainer(model=net, args=arguments, train_dataset=Rows(), callbacks=callbacks).train()
     return weights_of(net)
 
 
@@ -157,8 +142,7 @@ def test_a_lightning_loop_without_training_is_an_inference_beside_the_training(t
         validation_step = test_step = predict_step = forward
 
     callback = ours.DeterminismCallback(steps=[1], output=tmp_path / "found", formats="json", backend="cuda")
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    trainer = lightning.Trainer(accelerator="cpu", devices=1, callbacks=[callback], **quiet)  # type: ignore[arg-type]
+    trainer = lightning.Trainer(callbacks=[callback], **QUIET)  # type: ignore[arg-type]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         getattr(trainer, loop)(Module(), DataLoader(Rows(), batch_size=4))

@@ -225,6 +225,24 @@ def test_one_line_keeps_both_ends(text: str, limit: int) -> None:
     assert "\n" not in line
 
 
+SENTENCE = "this sentence of several short words is longer than the line that it is to stand on, and says nothing"
+
+
+@pytest.mark.parametrize("limit", [30, 31, 60, 90])
+def test_a_sentence_that_is_too_long_loses_words_from_its_middle_and_no_part_of_one(limit: int) -> None:
+    head, tail = one_line(SENTENCE, limit).split("…")
+    assert SENTENCE.startswith(f"{head} ")
+    assert SENTENCE.endswith(f" {tail}")
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "line"),
+    [("/".join("abcdefghij" * 9), 20, "a/b/c/d/e…/f/g/h/i/j"), ("exactly so", 10, "exactly so")],
+)
+def test_a_word_that_is_longer_than_the_line_is_cut_and_what_fits_stays(text: str, limit: int, line: str) -> None:
+    assert one_line(text, limit) == line
+
+
 def test_scripts_run_by_their_hash_alone(light: None) -> None:
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', full_report().to_html())
     assert policy
