@@ -144,16 +144,11 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "t.json"
 
 
-def test_a_quiet_report_is_the_verdict_and_the_counts(saved: Path, tracer: Command) -> None:
+def test_a_quiet_report_is_the_verdict_and_the_counts_and_with_a_file_nothing(saved: Path, tracer: Command) -> None:
     done = tracer("report", saved, "--backend", "cuda", "-q")
+    counts = f"{MANY + 1} findings; 100 calls: {MANY} nondeterministic, 40 deterministic"
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines() == [
-        "≠ Two runs of this step can differ.",
-        f"{MANY + 1} findings; 100 calls: {MANY} nondeterministic, 40 deterministic",
-    ]
-
-
-def test_a_quiet_report_writes_files_and_says_nothing(saved: Path, tracer: Command) -> None:
+    assert done.out.splitlines() == ["≠ Two runs of this step can differ.", counts]
     done = tracer("report", saved, "--backend", "cuda", "--quiet", "-o", "r.csv")
     assert (done.code, done.out, done.err) == (0, "", "")
     assert (saved.parent / "r.csv").stat().st_size
@@ -172,22 +167,19 @@ def test_a_verbose_report_has_every_finding_and_the_evidence_of_each_rule_once(s
     assert "Why, and the evidence" not in usual
 
 
-def test_a_quiet_check_is_its_last_line(saved: Path, tracer: Command) -> None:
-    usual, quiet = (tracer("check", saved, "--backend", "cuda", *args) for args in ((), ("-q",)))
-    assert (usual.code, quiet.code) == (1, 1)
-    assert quiet.out == usual.out.splitlines()[-1] + "\n"
-    assert quiet.out.startswith(f"tracer check: failed: {MANY + 1} new")
-
-
-def test_a_verbose_check_has_every_finding_why_and_evidence(saved: Path, tracer: Command) -> None:
-    usual, whole = (tracer("check", saved, "--backend", "cuda", *args) for args in ((), ("-v",)))
-    assert (usual.code, whole.code) == (1, 1)
+def test_a_quiet_check_is_its_last_line_and_a_verbose_one_has_every_finding_why_and_evidence(
+    saved: Path, tracer: Command
+) -> None:
+    usual, quiet, whole = (tracer("check", saved, "--backend", "cuda", *args) for args in ((), ("-q",), ("-v",)))
+    assert {usual.code, quiet.code, whole.code} == {1}
+    last = usual.out.splitlines()[-1]
+    assert last.startswith(f"tracer check: failed: {MANY + 1} new")
+    assert quiet.out == f"{last}\n"
     assert "and 11 more; --verbose prints all" in usual.out
     lines = whole.out.splitlines()
-    assert len([one for one in lines if one.startswith("train.py:")]) == MANY
-    assert len([one for one in lines if one.startswith("  why: Rows that share an index")]) == MANY
-    assert len([one for one in lines if one.startswith("  evidence, source: aten/src/ATen/native/cuda/")]) == MANY
-    assert lines[-1] == usual.out.splitlines()[-1]
+    for start in ("train.py:", "  why: Rows that share an index", "  evidence, source: aten/src/ATen/native/cuda/"):
+        assert len([one for one in lines if one.startswith(start)]) == MANY
+    assert lines[-1] == last
 
 
 def test_a_verbose_check_names_what_was_let_through(saved: Path, tracer: Command) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.samples import HOSTILE
 from tests.support.build import call, environment, trace
 from tests.support.command import PLAIN, SCRIPTS, Command, ranks
 from tracer.divergence.causes import RootCause
@@ -52,15 +51,6 @@ def test_one_trace_says_nothing_of_ranks(tmp_path: Path, tracer: Command) -> Non
     path = save(0, folder=tmp_path)
     assert "\nRanks\n" not in tracer("report", path).out
     assert "ranks" not in json.loads(tracer("report", path, "--format", "json").out)
-
-
-@pytest.mark.parametrize("text", [one for one in HOSTILE if one.encode("utf-8", "replace").decode() == one])
-def test_a_hostile_name_stays_text(tmp_path: Path, tracer: Command, text: str) -> None:
-    paths = [save(rank, call(module=text, location=text, count=1 + rank), folder=tmp_path) for rank in (0, 1)]
-    out = tracer("report", *paths).out
-    assert "\x1b" not in out
-    assert not any(ord(letter) in range(0x202A, 0x202F) for letter in out)
-    assert json.loads(tracer("report", *paths, "--format", "json").out)["ranks"]["calls"][0]["counts"] == [1, 2]
 
 
 @pytest.mark.parametrize("apart", ["", pytest.param("apart", marks=pytest.mark.slow)])

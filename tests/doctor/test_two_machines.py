@@ -24,20 +24,11 @@ H100 = CudaDevice(name="NVIDIA H100", capability="9.0")
 A100 = CudaDevice(name="NVIDIA A100", capability="8.0")
 
 
-def machine(
-    *backends: str,
-    versions: dict[str, str] | None = None,
-    devices: tuple[CudaDevice, ...] = (),
-    has_torch: bool = True,
-    **fields: Any,
-) -> Machine:
-    """A machine whose torch was built for ``backends``, with the fields of its environment."""
-    outlook = Outlook(
-        backends=tuple(map(Backend, backends or ("cuda",))),
-        has_torch=has_torch,
-        versions={"torch": "2.13.0"} | (versions or {}),
-        devices=devices,
-    )
+def machine(*backends: str, **fields: Any) -> Machine:
+    """A machine whose torch was built for ``backends``, with the fields of its outlook and its environment."""
+    seen = {"has_torch": True} | {name: fields.pop(name) for name in ("has_torch", "devices") if name in fields}
+    versions = {"torch": "2.13.0"} | fields.pop("versions", {})
+    outlook = Outlook(backends=tuple(map(Backend, backends or ("cuda",))), versions=versions, **seen)
     return Machine(doctor=1, environment=environment(**{"cudnn_enabled": True} | fields), outlook=outlook)
 
 
@@ -82,12 +73,7 @@ def test_a_setting_that_bears_on_no_backend_of_the_two_is_a_difference_and_no_mo
         ({"num_threads": 8}, {"num_threads": 64}, "torch.set_num_threads", "environment-threads"),
         ({"versions": {"cuDNN": "91002"}}, {"versions": {"cuDNN": "90100"}}, "cuDNN", "environment-library-versions"),
         ({"versions": {"flash-attn": "2.7"}}, {}, "flash-attn", "environment-library-versions"),
-        (
-            {"versions": {"processor": "AMD EPYC"}},
-            {"versions": {"processor": "Xeon"}},
-            "processor",
-            "environment-mkl-cbwr",
-        ),
+        ({"versions": {"processor": "A"}}, {"versions": {"processor": "B"}}, "processor", "environment-mkl-cbwr"),
         ({"devices": (H100,)}, {"devices": (A100,)}, "devices", "environment-gpu-model"),
         ({"devices": (H100,)}, {"devices": (H100,) * 8}, "devices", "environment-world-size"),
     ],
@@ -120,14 +106,8 @@ def test_what_no_table_knows_is_not_known(first: dict[str, Any], second: dict[st
 
 def test_differences_are_ordered_by_what_they_matter_for() -> None:
     first = machine("cpu", "cuda", versions={"Python": "3.11.9"}, devices=(H100,), num_threads=8, cudnn_benchmark=True)
-    second = machine(
-        "cpu",
-        "cuda",
-        versions={"Python": "3.12.1", "torch": "2.12.0"},
-        devices=(A100,),
-        num_threads=64,
-        cudnn_benchmark=False,
-    )
+    versions = {"Python": "3.12.1", "torch": "2.12.0"}
+    second = machine("cpu", "cuda", versions=versions, devices=(A100,), num_threads=64, cudnn_benchmark=False)
     names = [difference.name for difference in compared(first, second).differences]
     assert names == ["torch.backends.cudnn.benchmark", "devices", "torch", "torch.set_num_threads", "Python"]
 
@@ -137,11 +117,6 @@ def test_without_what_decides_a_difference_is_not_known() -> None:
     assert difference.matters is Differs.RUNS
     both = [machine(cudnn_enabled=None, cudnn_benchmark=is_on) for is_on in (False, True)]
     assert only(*both).matters is None
-
-
-def test_one_setting_of_two_rows_is_one_difference() -> None:
-    name = "CUBLAS_WORKSPACE_CONFIG"
-    assert only(machine(variables={name: ":4096:8"}), machine()).name.startswith(name)
 
 
 def test_a_setting_of_a_backend_that_one_machine_lacks_is_told_without_a_verdict() -> None:

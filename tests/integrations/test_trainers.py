@@ -22,8 +22,11 @@ from tracer.trace import Trace
 WIDTH = 8
 #: A trainer of Lightning's that says nothing and keeps nothing.
 QUIET = {
-    "accelerator": "cpu", "devices": 1, "logger": False,
-    "enable_progress_bar": False, "enable_model_summary": False,
+    "accelerator": "cpu",
+    "devices": 1,
+    "logger": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
 }
 
 

@@ -14,6 +14,8 @@ from tracer.report.sections.plan import step_of_plan
 from tracer.report.words import sites_of
 from tracer.trace.records import CodeHint
 
+GOOD = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
 ANYTHING = st.builds(
     finding,
     rule=st.sampled_from(["cuda-a", "cuda-b"]),
@@ -62,15 +64,16 @@ def test_all_random_draws_are_closed_by_one_seed() -> None:
 def test_what_raises_is_named_by_site_with_its_remedy() -> None:
     plan = make_plan(
         judgement(
-            raising(location="a.py:1", remedy="Use index_put."),
-            raising(location="a.py:1", phase="backward", remedy="Use index_put."),
-            raising(location="b.py:2", remedy="Use index_put.", called_from="train.py:9"),
+            raising(location="a.py:1", remedy="Use this: that."),
+            raising(location="a.py:1", phase="backward", remedy="Use this: that."),
+            raising(location="b.py:2", remedy="Use this: that.", called_from="train.py:9"),
         )
     )
     assert [change.where for change in plan] == ["a.py:1", "b.py:2 (called from train.py:9)"]
-    assert plan[0].closes == 2
-    assert "aten.put_" in plan[0].title
-    assert plan[0].remedy == "Use index_put."
+    title = "Replace aten.put_, which raises under deterministic mode"
+    assert (plan[0].closes, plan[0].title, plan[0].remedy) == (2, title, "Use this: that.")
+    assert step_of_plan(plan[0]).advice == f"{title}: Use this: that."
+    assert step_of_plan(PlannedChange(number=1, title="Seed")).advice == "Seed"
 
 
 USUAL = finding("cuda-cublas", cause="workspace", remedy="Set `CUBLAS_WORKSPACE_CONFIG=:4096:8`.")
@@ -137,7 +140,7 @@ def test_a_finding_that_another_setting_closes_does_not_lend_that_its_own_line()
         subject="torch.backends.cudnn.deterministic = False",
         code="import torch\n\ntorch.backends.cudnn.deterministic = True\n",
         sets={"deterministic_mode": "on"},
-        planned=(Verdict.DETERMINISTIC, Verdict.DETERMINISTIC),
+        planned=GOOD,
     )
     (change,) = make_plan(judgement(by_the_mode))
     assert change.title == "Turn deterministic mode on"
@@ -196,8 +199,7 @@ def test_a_line_that_seeds_from_the_clock_is_what_changes_and_no_seed_before_it(
 
 @pytest.mark.parametrize("about", [About.CALL, About.MEMORY])
 def test_unwritten_memory_is_written_and_never_filled(about: About) -> None:
-    good = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
-    read = finding("cpu-resize", cause="uninitialized-memory", about=about, planned=good)
+    read = finding("cpu-resize", cause="uninitialized-memory", about=about, planned=GOOD)
     judged = judgement(read, finding(count=9))
     plan = make_plan(judged)
     (write,) = (change for change in plan if "cpu-resize" in change.rules)
@@ -215,14 +217,6 @@ def test_where_the_mode_is_on_or_nowhere_planned_an_edit_says_so() -> None:
     assert list(step_of_plan(off).needs) == ["Needs deterministic mode too: switch it on with this change"]
 
 
-def test_a_remedy_is_a_field_of_its_own_whatever_the_subject_holds() -> None:
-    (change,) = make_plan(judgement(raising(remedy="Use this: that.")))
-    assert change.title == "Replace aten.put_, which raises under deterministic mode"
-    assert change.remedy == "Use this: that."
-    assert step_of_plan(change).advice == f"{change.title}: {change.remedy}"
-    assert step_of_plan(PlannedChange(number=1, title="Seed")).advice == "Seed"
-
-
 @pytest.mark.parametrize("origin", SeedOrigin)
 def test_a_seeded_generator_needs_nothing_unless_chance_set_its_state(origin: SeedOrigin) -> None:
     seeded = process_finding(
@@ -230,9 +224,6 @@ def test_a_seeded_generator_needs_nothing_unless_chance_set_its_state(origin: Se
     )
     left_to_chance = origin in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN)
     assert step_of(seeded, target()) is (PlanStep.SEED if left_to_chance else PlanStep.NOTHING)
-
-
-GOOD = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
 
 
 def test_two_settings_that_calls_need_together_are_one_change() -> None:
