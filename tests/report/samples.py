@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from tests.support.build import environment, evidence, finding, process_finding, report
-from tracer.findings import FillCost, Note, PlannedChange
+from tracer.findings import FillCost, Note, PlannedChange, Target
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, UnknownReason
 from tracer.report import Report
-from tracer.trace.records import Allocation, BlindSpot, CudaDevice, Draw, Generator, Loader, TraceSource
+from tracer.trace.records import Allocation, BlindSpot, CudaDevice, Draw, Environment, Generator, Loader, TraceSource
 
 #: What names, remedies and facts may hold; each once broke some renderer somewhere.
 HOSTILE = (
@@ -305,83 +307,38 @@ def process_report() -> Report:
     )
 
 
+def saturated(value: Any, text: str) -> Any:
+    """``value`` with ``text`` in place of every string that may come from anywhere."""
+    if type(value) is str:
+        return text
+    if isinstance(value, Target):
+        return value
+    if isinstance(value, Environment):  # its version is read
+        return msgspec.structs.replace(value, platform=text, variables={text: text})
+    if isinstance(value, msgspec.Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        return type(value)(**{name: saturated(inner, text) for name, inner in fields.items()})
+    if isinstance(value, tuple):
+        return tuple(saturated(inner, text) for inner in value)
+    if isinstance(value, dict):
+        return {saturated(key, text): saturated(inner, text) for key, inner in value.items()}
+    return value
+
+
 def hostile_process_report(text: str) -> Report:
-    """``text`` in every field that speaks of the process and can hold a string."""
-    place: dict[str, Any] = {"module": text, "location": text, "function": text, "called_from": text}
-    made = report(
-        *(
-            process_finding(
-                f"environment-{text}",
-                about=about,
-                subject=text,
-                op=op,
-                ops={text: 3},
-                code=text,
-                where=text,
-                why=text,
-                remedy=text,
-                sets={text: text},
-                **place,
-            )
-            for about in ("setting", "late", "changed", "generator", "memory", "overlap", "loader", "compiled")
-            for op in ("", text)
-        ),
-        notes=(Note(rule=text, subject=text, why=text, remedy=text, ops={text: 2}, evidence=(evidence(text),)),),
-        draws=(Draw(generator=text, op=text, count=2, origin=SeedOrigin.MACHINE, seeded_at=text, **place),),
-        generators=(
-            Generator(name=f"{text} other", origin=SeedOrigin.RESTORED, seeded_at=text, drew=True),
-            Generator(name=f"{text} idle", origin=SeedOrigin.UNSEEN, before=text, after=text, drew=False),
-        ),
-        allocations=(Allocation(op=text, bytes=7, **place),),
-        fill=FillCost(calls=1, bytes=7, reads=0, unfollowed=0, is_on=True),
-        loaders=(
-            Loader(
-                location=text,
-                function=text,
-                called_from=text,
-                workers=2,
-                shuffles=True,
-                sampler=text,
-                seeded_at=text,
-                start_method=text,
-            ),
-        ),
-    )
-    return with_plan(
-        made, (PlannedChange(number=1, title=text, code=text, where=text, closes=1, rules=(text,), sets={text: text}),)
-    )
+    """``text`` in every field of a report on the process that can hold a string."""
+    made = process_report()
+    kept = {"tables": made.judgement.tables, "tally": made.judgement.tally}
+    judgement = msgspec.structs.replace(saturated(made.judgement, text), **kept)
+    return with_plan(replace(made, judgement=judgement), saturated(made.plan, text))
 
 
 def hostile_report(*texts: str) -> Report:
-    """A finding for each of ``texts``, which stands in every field that a string can stand in."""
-    findings = [
-        finding(
-            f"cuda-{text}",
-            op=text,
-            runs_as=text,
-            module=text,
-            location=text,
-            function=text,
-            called_from=text,
-            why=text,
-            remedy=text,
-            evidence=(evidence(text),),
-            facts={text: text},
-            node=text,
-            reason_detail=text,
-            reason=UnknownReason.FACT_NOT_RECORDED,
-            verdict=verdict,
-        )
-        for text in texts
-        for verdict in ("nondeterministic", "unknown")
-    ]
-    first = texts[0] if texts else ""
-    made = report(
-        *findings,
-        banners=texts,
-        blind_spots=(BlindSpot(kind=BlindSpotKind.SCRIPTED, detail=first, location=first),),
-        environment=environment(variables={first: first}, platform=first),
-        sources=(TraceSource(name=first, partial=first),),
-        source_lines=dict.fromkeys(texts, first),
-    )
-    return replace(made, traces=texts)
+    """Two findings for each of ``texts``, which stands in every field that a string can stand in."""
+    made = full_report()
+    both = [one for one in made.findings if one.rule in ("cuda-index-add", "cuda-opaque")]
+    kept = {"tables": made.judgement.tables, "tally": made.judgement.tally}
+    findings = tuple(saturated(one, text) for text in texts for one in both)
+    hostile = msgspec.structs.replace(saturated(made.judgement, texts[0]), findings=findings, banners=texts, **kept)
+    lines = msgspec.structs.replace(hostile.trace, source_lines=dict.fromkeys(texts, texts[0]))
+    return replace(made, judgement=msgspec.structs.replace(hostile, trace=lines), traces=texts)
