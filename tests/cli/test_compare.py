@@ -87,9 +87,9 @@ def test_a_fault_is_named_in_every_format(tracer: Command, script: str) -> None:
 
 
 def test_a_script_that_fails_before_anything_is_recorded_is_told(tracer: Command, script: str) -> None:
-    done = tracer("compare", "--b", "--fail", script)
+    done = tracer("compare", "--a", "--fail", script)
     assert done.code == 2
-    assert "b ended with exit code 3" in done.err
+    assert "a ended with exit code 3" in done.err
     assert "Traceback" not in done.err
     assert not Path("compare/compare.json").exists()
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.support.command import Command, process, tracer_process
+from tests.support.command import Command, process
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 
 
-def test_a_new_process_has_its_mode_off_and_is_told_what_to_paste(tmp_path: Path) -> None:
-    done = tracer_process("doctor", cwd=tmp_path)
+def test_a_process_that_has_its_mode_off_is_told_what_to_paste(tracer: Command) -> None:
+    done = tracer("doctor")
     assert (done.code, done.err) == (0, "")
     assert "nondeterministic: torch.use_deterministic_algorithms\n  It is off, and should be on." in done.out
     assert "torch.use_deterministic_algorithms(True)\n" in done.out
