@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
+from tests.support.command import process
 from tracer.facts import Fact, Kind
 from tracer.facts.every_fact import FACTS
 
 
-def test_a_declared_fact_is_known_to_the_vocabulary_and_read_by_the_recorder() -> None:
+def test_a_declared_fact_is_known_to_the_vocabulary_and_read_by_the_recorder(tmp_path: Path) -> None:
     program = """
 import json
 from tracer.facts import sizes
@@ -46,8 +46,8 @@ print(json.dumps({
     "recorded": [call.facts.get("shape.has_seven") for call in recorder.trace("").calls if "sin" in call.op],
 }))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == {
+    done = process("-c", program, cwd=tmp_path)
+    assert json.loads(done.out) == {
         "domain": [False, True],
         "absent": False,
         "words": "shape.has_seven: true",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
 from docs.making.pages import DOCS, ROOT
-from tests.support.command import PATIENCE, PLAIN
+from tests.support.command import process
 
 PAGE = (DOCS / "how-it-works.md").read_text(encoding="utf-8")
 STAGES = ("Record", "Trace", "Judge", "Report")
@@ -66,10 +64,9 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """The modules that one call enters, stage by stage."""
     script = tmp_path_factory.mktemp("walk") / "step.py"
     script.write_text(WALK, encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, script], env=PLAIN, capture_output=True, text=True, timeout=PATIENCE, check=True
-    )
-    stages: dict[str, list[str]] = json.loads(ended.stdout)
+    ended = process(script, cwd=script.parent)
+    assert ended.code == 0, ended.err
+    stages: dict[str, list[str]] = json.loads(ended.out)
     return stages
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from docs.making.pages import ROOT, written_pages
-from tests.support.command import PATIENCE, PLAIN, Command, tracer_process
+from tests.support.command import Command, process, tracer_process
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 #: What makes the commands below it possible: the environment that the tests run in has had it.
@@ -72,15 +70,13 @@ def test_every_command_is_ours_or_installs() -> None:
     assert len(shown) == 8
 
 
-def test_the_commands_that_people_come_for_run_as_they_stand(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_that_people_come_for_run_as_they_stand(tracer: Command) -> None:
     shown = ours(commands(FIRST_PART))
     assert {command.split()[1] for command in shown} == {"demo", "run", "report", "repeat", "check"}
-    monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(SCRIPT, encoding="utf-8")
+    assert shown.pop(0) == "tracer repeat train.py"  # stands below with options, and takes as long
     for command in shown:  # one after another in one folder, as a reader would
-        done = Command(capsys, monkeypatch)(*shlex.split(command)[1:])
+        done = tracer(*shlex.split(command)[1:])
         assert done.code == 0, (command, done)
     assert Path("report.html").is_file()
 
@@ -89,10 +85,8 @@ def test_the_python_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 2
     (tmp_path / "loop.py").write_text(NAMES + "\n".join(blocks), encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, "loop.py"], cwd=tmp_path, env=PLAIN, capture_output=True, timeout=PATIENCE, check=False
-    )
-    assert (ended.returncode, ended.stderr.decode()) == (0, "")
+    ended = process("loop.py", cwd=tmp_path)
+    assert (ended.code, ended.err) == (0, "")
     assert {path.name for path in tmp_path.iterdir()} == {"loop.py", "report.html", "step.trace.json"}
 
 
