@@ -564,7 +564,7 @@ def _needs(drafts: Sequence[Draft], plan: _ByStep) -> Iterator[tuple[Need, ...]]
     holds = plan.target.conditions.get(MODE) in (DeterministicMode.ON.value, DeterministicMode.WARN.value)
     for draft in drafts:
         needs = []
-        if Prerequisite.DETERMINISTIC_MODE in draft.needs:
+        if Prerequisite.DETERMINISTIC_MODE in draft.needs and not draft.for_mode_alone:
             changes = (makers[MODE],) if MODE in makers else ()
             needs.append(Need(kind=Prerequisite.DETERMINISTIC_MODE, setting=MODE, changes=changes, holds=holds))
         read = next((name for name in draft.sets if name == MODE or name.startswith(_INDUCTOR)), "")

@@ -237,9 +237,11 @@ def test_two_settings_that_calls_need_together_are_one_change() -> None:
 
 
 def test_what_only_deterministic_mode_refuses_comes_last_where_nothing_asks_for_the_mode() -> None:
-    refused = raising(verdict="deterministic", count=9)
+    refused = raising(verdict="deterministic", count=9, needs=(Prerequisite.DETERMINISTIC_MODE,))
     drawn = finding("cuda-op", op="mylib.op.default", verdict="nondeterministic", deterministic_mode="nondeterministic")
-    assert [change.rules for change in make_plan(judgement(refused, drawn))] == [("cuda-op",), ("cuda-put",)]
+    plan = make_plan(judgement(refused, drawn))
+    assert [change.rules for change in plan] == [("cuda-op",), ("cuda-put",)]
+    assert plan[1].needs == (), "its title says that it is for the mode alone"
     asked = make_plan(judgement(refused, finding(count=2)))
     assert [change.rules for change in asked] == [("cuda-put",), ("cuda-index-add",)]
 
