@@ -7,18 +7,20 @@ import functools
 import os
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from textwrap import dedent
 from threading import Event, Thread
 from types import ModuleType
+from typing import NamedTuple
 
 import msgspec
 import numpy
 import pytest
 
 from tests.support.traced import traced
-from tracer.divergence.lines import ComparedLines, LineKind, compared_lines
-from tracer.divergence.repeated import remedy_of, rows_of
+from tracer.divergence.lines import ComparedLines, LineKind, LineSource, compared_lines
+from tracer.divergence.repeated import rows_of
 from tracer.errors import TableError
 from tracer.runner.repeated.declared import Circumstance
 from tracer.tables.rules import parse
@@ -33,6 +35,56 @@ def compared(folder: Path, source: str, second: str = "") -> ComparedLines:
         for name, value in (("a", "1"), ("b", second or "1"))
     ]
     return compared_lines(*runs)
+
+
+def two(
+    folder: Path,
+    source: str,
+    k: Sequence[str] = ("K", "K"),
+    *,
+    calls: Sequence[int] = (),
+    before: Callable[[str], object] = lambda run: None,
+) -> ComparedLines:
+    """Two runs of ``source``, compared; ``k``: what stands for ``K`` in each; ``before``: what comes before a run."""
+    runs = []
+    for name, own in zip("ab", k, strict=True):
+        before(name)
+        runs.append({"": traced(folder, dedent(source).replace("K", own), name=name)})
+    return compared_lines(*runs, calls)
+
+
+def reaching(result: ComparedLines) -> list[LineSource]:
+    """The roots that reach the calls that were asked for."""
+    return [source for source in result.sources if source.reaches]
+
+
+def at(sources: Iterable[LineSource]) -> list[int]:
+    """Their line numbers."""
+    return [int(source.location.rpartition(":")[2]) for source in sources]
+
+
+class Beside(NamedTuple):
+    """A folder for programs, beside one of modules that are somebody else's."""
+
+    own: Path
+    others: Path
+    patch: pytest.MonkeyPatch
+
+    def before(self, run: str) -> None:
+        """Each run imports those modules anew, and they know which one it is."""
+        self.patch.setenv("RUN", run)
+        for path in self.others.glob("*.py"):
+            sys.modules.pop(path.stem, None)
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beside]:
+    found = Beside(tmp_path / "own", tmp_path / "site-packages", monkeypatch)
+    found.own.mkdir()
+    found.others.mkdir()
+    monkeypatch.syspath_prepend(found.others)
+    yield found
+    found.before("over")
 
 
 def lines_of(result: ComparedLines) -> list[tuple[int, LineKind]]:
@@ -149,8 +201,7 @@ def test_a_line_that_reads_what_is_not_seen_is_told_from_others(tmp_path: Path) 
 
 def test_of_what_shows_no_value_the_line_that_gave_it_is_told(tmp_path: Path) -> None:
     program = "def made():\n    return iter([K])\nrows = made()\nx = 1\ny = next(rows)\n"
-    runs = [{"": traced(tmp_path, program.replace("K", k), name=k)} for k in "12"]
-    (root,) = compared_lines(*runs).sources
+    (root,) = two(tmp_path, program, "12").sources
     assert (root.location, root.opaque) == ("program.py:5", "`rows` (program.py:3)")
 
 
@@ -417,12 +468,9 @@ def test_the_line_that_is_named_first_is_the_source_however_its_value_flows(
     monkeypatch.chdir(tmp_path)
     source, line = WAYS[name]
     source = f"import os, random, time\nCALLS = []\nop = CALLS.append\nunused = time.perf_counter()\n{source}"
-    runs = [
-        {"": traced(tmp_path, source.replace("K", number), name=name)} for name, number in (("a", "0"), ("b", "256"))
-    ]
-    reaching = [root for root in compared_lines(*runs, calls=[0]).sources if root.reaches]
-    assert reaching[0].location.endswith(f":{line}")
-    assert all(not root.location.endswith(":4") for root in reaching)
+    found = at(reaching(two(tmp_path, source, ("0", "256"), calls=[0])))
+    assert found[0] == line
+    assert 4 not in found
 
 
 #: Programs of which two runs agree, and the lines that decide by the clock there.
@@ -588,11 +636,9 @@ for step in range(8):
         CALLS.append(step)
         {"break" if asks.startswith("while") else "pass"}
 """
-    runs = []
-    for step in steps:
-        monkeypatch.setitem(sys.modules, "gate", Gate(step))
-        runs.append({"": traced(tmp_path, source, name=f"after {step}")})
-    (root, *others) = [each for each in compared_lines(*runs, calls=[0]).sources if each.reaches]
+    gates = {run: Gate(step) for run, step in zip("ab", steps, strict=True)}
+    before = lambda run: monkeypatch.setitem(sys.modules, "gate", gates[run])  # noqa: E731
+    root, *others = reaching(two(tmp_path, source, calls=[0], before=before))
     assert (root.location, root.source) == (f"program.py:{line}", "done-by-then")
     assert not [each.location for each in others if each.source != "done-by-then"]
 
@@ -607,9 +653,8 @@ def test_where_runs_agree_a_line_that_takes_what_is_done_first_is_known_unless_i
         "futures, numbers = {Future(): 0}, [1]\nfor each in futures:\n    each.set_result(1)\n"
         f"CALLS = []\n{source}CALLS.append(str(got))\n"
     )
-    runs = [{"": traced(tmp_path, source, name=run)} for run in "ab"]
-    found = compared_lines(*runs).timed
-    assert [int(each.location.rpartition(":")[2]) for each in found] == lines
+    found = two(tmp_path, source).timed
+    assert at(found) == lines
     assert {each.source for each in found} <= {"completion-order"}
 
 
@@ -627,16 +672,13 @@ def test_what_one_thread_puts_into_a_queue_has_one_order(tmp_path: Path, produce
         for k in range({producers}):
             got = q.get()
         """
-    runs = [{"": traced(tmp_path, dedent(source), name=run)} for run in "ab"]
-    assert [int(each.location.rpartition(":")[2]) for each in compared_lines(*runs).timed] == lines
+    assert at(two(tmp_path, source).timed) == lines
 
 
 @pytest.mark.parametrize("name", TIMED)
 def test_where_runs_agree_a_line_that_decides_by_the_clock_is_known(tmp_path: Path, name: str) -> None:
     source, lines = TIMED[name]
-    source = f"import time\nCALLS = []\nop = CALLS.append\n{source}"
-    runs = [{"": traced(tmp_path, source, name=run)} for run in "ab"]
-    assert [int(each.location.rpartition(":")[2]) for each in compared_lines(*runs).timed] == lines
+    assert at(two(tmp_path, f"import time\nCALLS = []\nop = CALLS.append\n{source}").timed) == lines
 
 
 @pytest.mark.parametrize(
@@ -712,8 +754,7 @@ def test_a_line_is_held_where_what_it_gives_is_taken(
     monkeypatch.chdir(tmp_path)
     source, (line, held) = HELD[name]
     source = f"import os, time\nCALLS = []\nop = CALLS.append\n{source}"
-    runs = [{"": traced(tmp_path, source.replace("K", k), name=run)} for run, k in (("a", "0"), ("b", "256"))]
-    root = compared_lines(*runs, calls=[0]).sources[0]
+    root = two(tmp_path, source, ("0", "256"), calls=[0]).sources[0]
     ways = (root.held_at, *root.path) if root.names == (RESULT,) else (root.held_at,)
     assert root.location == f"program.py:{line}"
     assert f"program.py:{held}" in ways
@@ -749,12 +790,7 @@ def test_calls_that_others_make_while_a_generator_waits_are_not_its_own(tmp_path
             x = 1
             CALLS.append(x)
         """
-    runs = [{"": traced(tmp_path, dedent(source), name=name)} for name in "ab"]
-    assert not [
-        root.location
-        for root in compared_lines(*runs, calls=[1]).sources
-        if root.location == "program.py:5" and root.reaches
-    ]
+    assert 5 not in at(reaching(two(tmp_path, source, calls=[1])))
 
 
 def test_a_line_that_seeds_is_held_by_its_generators_state(tmp_path: Path) -> None:
@@ -765,8 +801,7 @@ def test_a_line_that_seeds_is_held_by_its_generators_state(tmp_path: Path) -> No
 @pytest.mark.parametrize("inside", ["random.random()", "rows.append(random.random())", "(own := [random.random()])"])
 def test_a_draw_is_held_by_the_state_before_it(tmp_path: Path, inside: str) -> None:
     source = f"import random\nCALLS = []\nrows = []\ndef f(k):\n    return {inside}\nx = f(1)\ny = [*rows]\n"
-    runs = [{"": traced(tmp_path, f"{source}CALLS.append((x, y))\n", name=name)} for name in ("a", "b")]
-    root = compared_lines(*runs, calls=[0]).sources[0]
+    root = two(tmp_path, f"{source}CALLS.append((x, y))\n", calls=[0]).sources[0]
     assert (root.location, root.kind, root.held_at) == ("program.py:5", LineKind.DRAW, "program.py:5")
 
 
@@ -798,15 +833,14 @@ NAMED = {
 def test_a_temporary_name_is_the_same_in_each_run_until_a_line_makes_another_value_of_it(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, expected, row = NAMED[name]
-    source = f"import os, time\nCALLS = []\nop = CALLS.append\nimport tempfile\n{source}"
-    runs = []
-    for run in "ab":
+    def before(run: str) -> None:
         (tmp_path / run).mkdir()
         monkeypatch.chdir(tmp_path / run)
-        runs.append({"": traced(tmp_path, source, name=run)})
-    found = [source for source in compared_lines(*runs, calls=[0]).sources if source.reaches]
-    assert [int(source.location.rpartition(":")[2]) for source in found][: len(expected)] == expected
+
+    source, expected, row = NAMED[name]
+    source = f"import os, time\nCALLS = []\nop = CALLS.append\nimport tempfile\n{source}"
+    found = reaching(two(tmp_path, source, calls=[0], before=before))
+    assert at(found)[: len(expected)] == expected
     assert found[0].source == row
 
 
@@ -844,23 +878,19 @@ MEANWHILE = {
 def test_what_others_change_while_a_line_waits_comes_from_their_lines(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, line = MEANWHILE[name]
-    runs = []
-    for run, order in (("a", {1: 1, 2: 2}), ("b", {1: 2, 2: 1})):
+    def before(run: str) -> None:
+        order = {1: 1, 2: 2} if run == "a" else {1: 2, 2: 1}
         monkeypatch.setattr(time, "order", order.get, raising=False)
-        source_of_run = f"import asyncio, time\nCALLS = []\nop = CALLS.append\n{source}"
-        runs.append({"": traced(tmp_path, source_of_run, name=run)})
-    sources = compared_lines(*runs, calls=[0]).sources
-    assert f"program.py:{line}" in {source.location for source in sources if source.reaches}
+
+    source, line = MEANWHILE[name]
+    source = f"import asyncio, time\nCALLS = []\nop = CALLS.append\n{source}"
+    assert line in at(reaching(two(tmp_path, source, calls=[0], before=before)))
 
 
 def test_a_line_that_waits_for_a_lock_is_not_the_one_that_changes_what_it_guards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = []
-    for run, order in (("a", {1: 1, 2: 2, 3: 3}), ("b", {1: 3, 2: 2, 3: 1})):
-        monkeypatch.setattr(time, "order", order.get, raising=False)
-        source = """
+    source = """
         import threading, time
         CALLS = []
         lock, todo, got = threading.Lock(), [1, 2, 3], {}
@@ -875,10 +905,14 @@ def test_a_line_that_waits_for_a_lock_is_not_the_one_that_changes_what_it_guards
         [thread.join() for thread in threads]
         CALLS.append([got[k] for k in (1, 2, 3)])
         """
-        runs.append({"": traced(tmp_path, dedent(source), name=run)})
-    found = {each.location for each in compared_lines(*runs, calls=[0]).sources if each.reaches}
-    assert "program.py:8" in found
-    assert "program.py:7" not in found
+
+    def before(run: str) -> None:
+        order = {1: 1, 2: 2, 3: 3} if run == "a" else {1: 3, 2: 2, 3: 1}
+        monkeypatch.setattr(time, "order", order.get, raising=False)
+
+    found = at(reaching(two(tmp_path, source, calls=[0], before=before)))
+    assert 8 in found
+    assert 7 not in found
 
 
 @pytest.mark.parametrize("own", ["", "self.at = os.urandom(3)"])
@@ -923,20 +957,15 @@ def test_a_line_is_of_a_kind_only_by_what_it_calls_or_goes_through(tmp_path: Pat
     assert {line: kind.id for line, kind in kinds.items() if kind} == {3: "port"}
 
 
-def test_what_a_package_keeps_of_a_hash_or_fills_from_a_set_is_no_value(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    packages = tmp_path / "site-packages"
-    packages.mkdir()
-    (packages / "keeping_hashes.py").write_text(
+def test_what_a_package_keeps_of_a_hash_or_fills_from_a_set_is_no_value(beside: Beside) -> None:
+    (beside.others / "keeping_hashes.py").write_text(
         "class Facts(dict): pass\nclass Symbol:\n    def __init__(self, n):\n"
         "        self._mhash, self.facts = n, Facts(dict.fromkeys('ab' if n == 1 else 'ba'))\n"
         "        self.names = {'a', 'b'}\n    def order(self): return sorted(self.names, reverse=self._mhash == 1)\n",
         encoding="utf-8",
     )
-    monkeypatch.syspath_prepend(packages)
     source = "import keeping_hashes\nx = keeping_hashes.Symbol(A)\nx.n = 2\ny = x.order()\n"
-    assert lines_of(compared(tmp_path, source, "2")) == [(1, LineKind.LINE), (5, LineKind.LINE)]
+    assert lines_of(compared(beside.own, source, "2")) == [(1, LineKind.LINE), (5, LineKind.LINE)]
 
 
 @pytest.mark.parametrize("patterns", [("0010110100", "0110000111"), ("1111100000", "0000011111")])
@@ -946,18 +975,14 @@ def test_rounds_of_a_loop_are_held_against_each_other_whichever_way_they_went(
     """Lines of a round that one run passes in other rounds shift nothing."""
     source = """\
         got, left = [], []
-        for k, way in enumerate("WAYS"):
+        for k, way in enumerate("K"):
             if way == "1":
                 left.append(k)
                 continue
             for j in range(2):
                 got.append(k + j)
         """
-    runs = [
-        {"": traced(tmp_path, dedent(source).replace("WAYS", pattern), name=name)}
-        for name, pattern in zip("ab", patterns, strict=True)
-    ]
-    assert lines_of(compared_lines(*runs)) == [(2, LineKind.LINE)]
+    assert lines_of(two(tmp_path, source, patterns)) == [(2, LineKind.LINE)]
 
 
 def test_what_raises_in_one_run_is_held_where_its_function_ends(tmp_path: Path) -> None:
@@ -979,8 +1004,7 @@ def test_what_raises_in_one_run_is_held_where_its_function_ends(tmp_path: Path) 
         pages = asyncio.run(crawl())
         CALLS.append(pages)
         """
-    runs = [{"": traced(tmp_path, dedent(source), name=name)} for name in "ab"]
-    found = {root.location: root for root in compared_lines(*runs, calls=[0]).sources}
+    found = {root.location: root for root in two(tmp_path, source, calls=[0]).sources}
     root = found["program.py:10"]
     assert (root.source, root.reaches, root.held_at) == ("timeout", True, "program.py:15")
     assert not {"program.py:12", "program.py:8"} & found.keys()
@@ -1000,25 +1024,20 @@ class Box:
     ("used", "lines"), [("os.urandom(3)", [7]), ("drawing_at_import.chosen.pop()", [7, 5]), ("box.get()", [7])]
 )
 def test_what_a_library_draws_while_it_is_imported_is_named_only_where_nothing_else_is(
-    tmp_path: Path, used: str, lines: list[int]
+    beside: Beside, used: str, lines: list[int]
 ) -> None:
-    packages = tmp_path / "site-packages"
-    packages.mkdir()
-    (packages / "drawing_at_import.py").write_text(LIBRARY, encoding="utf-8")
-    source = """\
+    (beside.others / "drawing_at_import.py").write_text(LIBRARY, encoding="utf-8")
+    source = f"""\
         import os, random, sys
         CALLS = []
-        sys.path.insert(0, PATH)
-        sys.modules.pop("drawing_at_import", None)
+
+
         import drawing_at_import
         box = drawing_at_import.Box()
-        x = USED
+        x = {used}
         CALLS.append(x)
         """
-    source = dedent(source).replace("PATH", repr(str(packages))).replace("USED", used)
-    runs = [{"": traced(tmp_path, source, name=name)} for name in "ab"]
-    reaching = [root.location for root in compared_lines(*runs, calls=[0]).sources if root.reaches]
-    assert reaching == [f"program.py:{line}" for line in lines]
+    assert at(reaching(two(beside.own, source, calls=[0], before=beside.before))) == lines
 
 
 @pytest.mark.parametrize(
@@ -1033,15 +1052,16 @@ def test_a_library_that_its_first_use_loads_is_drawn_from_or_seeded_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str, expected: list[tuple[int, LineKind]]
 ) -> None:
     """NumPy 2 loads ``numpy.random`` where it is first named."""
+    loaded = numpy.random.mtrand
+
+    def before(run: str) -> None:
+        numpy.random.set_state(numpy.random.RandomState().get_state())  # as it is when it is loaded
+        monkeypatch.delitem(sys.modules, "numpy.random.mtrand")
+
     loads = "sys.modules.update({'numpy.random.mtrand': numpy.random.mtrand})"
     source = f"import numpy, os, sys\nx = 1\n\ny = ({loads}, {use})[1]\nz = numpy.random.random()\n"
-    runs = []
-    for name in "ab":
-        numpy.random.set_state(numpy.random.RandomState().get_state())  # as it is when it is loaded
-        with monkeypatch.context() as patch:
-            patch.delitem(sys.modules, "numpy.random.mtrand")
-            runs.append({"": traced(tmp_path, source, name=name)})
-    assert lines_of(compared_lines(*runs))[:1] == expected
+    assert lines_of(two(tmp_path, source, before=before))[:1] == expected
+    assert sys.modules["numpy.random.mtrand"] is loaded
 
 
 @pytest.mark.parametrize("shared", ["torch.default_generator", "numpy.random.mtrand._rand"])
@@ -1051,61 +1071,41 @@ def test_a_global_generator_under_another_name_is_followed_as_what_it_is(tmp_pat
     assert lines_of(compared(tmp_path, source)) == [(3, LineKind.LINE)]
 
 
-@pytest.mark.parametrize(
-    ("kept", "row"),
-    [("weakref.WeakSet(objects)", "set-of-objects"), ("set('abc')", "set-order"), ("[*objects]", None)],
+WAIT = (
+    "from concurrent.futures import ThreadPoolExecutor, wait\nwith ThreadPoolExecutor(1) as pool:\n"
+    "    done, left = wait([pool.submit(int)]"
 )
-def test_a_set_that_a_dictionary_gives_is_one(tmp_path: Path, kept: str, row: str | None) -> None:
-    source = """\
-        import weakref
-        class C: pass
-        objects = [C() for k in range(3)]
-        held = {"a": KEPT}
-        for each in held.get("a", ()):
-            pass
-        """
-    records = traced(tmp_path, dedent(source).replace("KEPT", kept))
-    text = next(record.text for record in records if isinstance(record, Text) and record.line == 5)
-    found = source_of(text.calls)
+OBJECTS = "class C: pass\nobjects = [C() for k in range(3)]\n"
+HELD_SET = "import weakref\n" + OBJECTS + "held = {'a': KEPT}\nfor each in held.get('a', ()): pass\n"
+LOADER = "import torch.utils.data as data\nloader = data.DataLoader([1], num_workers=N)\nx = len(loader)\n"
+#: Programs and the row of their last line: of sets by what is taken out of them, of others by what is waited for.
+KINDS = {
+    "a weak set that a dictionary gives": (HELD_SET.replace("KEPT", "weakref.WeakSet(objects)"), "set-of-objects"),
+    "a set that a dictionary gives": (HELD_SET.replace("KEPT", "set('abc')"), "set-order"),
+    "a list that a dictionary gives": (HELD_SET.replace("KEPT", "[*objects]"), None),
+    "the first of a set": ("held = {*'abc'}\nx = held.pop()\n", "set-order"),
+    "the first of a set of objects": ("held = {object(), object()}\nx = held.pop()\n", "set-of-objects"),
+    "the last of a list": ("held = [1]\nx = held.pop()\n", None),
+    "a set made at once": (f"{OBJECTS}for each in set(objects): pass\n", "set-of-objects"),
+    "a set of pairs": (f"{OBJECTS}for name, each in frozenset(zip('abc', objects)): pass\n", "set-of-objects"),
+    "a list of a set": (f"{OBJECTS}order = list(set(objects))\n", "set-of-objects"),
+    "a set that is unpacked": (f"{OBJECTS}each, *rest = set(objects)\n", "set-of-objects"),
+    "a set of texts of objects": (f"{OBJECTS}for name in set(map(str, objects)): pass\n", "set-order"),
+    "a set that a list is made of": ("order = [*set('abc')]\n", "set-order"),
+    "a loader": (LOADER.replace("N)", "0)"), None),
+    "a loader with workers": (LOADER.replace("N)", "2)"), "loader-workers"),
+    "a set that has all that is done": (f"{WAIT})\n", "done-set"),
+    "what is done first": (f"{WAIT}, return_when='FIRST_COMPLETED')\n", "completion-order"),
+    "what is done in time": (f"{WAIT}, timeout=5)\n", "timeout"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_line_has_the_row_of_what_it_goes_through_or_waits_for(tmp_path: Path, name: str) -> None:
+    source, row = KINDS[name]
+    texts = [record for record in traced(tmp_path, source) if isinstance(record, Text)]
+    found = source_of(next(text.text.calls for text in texts if text.line == source.count("\n")))
     assert (None if found is None else found.id) == row
-
-
-@pytest.mark.parametrize(
-    ("held", "row"), [("{*'abc'}", "set-order"), ("{object(), object()}", "set-of-objects"), ("[1]", None)]
-)
-def test_what_a_set_gives_first_hangs_on_its_order(tmp_path: Path, held: str, row: str | None) -> None:
-    records = traced(tmp_path, f"held = {held}\nx = held.pop()\n")
-    text = next(record.text for record in records if isinstance(record, Text) and record.line == 2)
-    found = source_of(text.calls)
-    assert (None if found is None else found.id) == row
-
-
-@pytest.mark.parametrize(
-    ("line", "row"),
-    [
-        ("for each in set(objects): pass", "set-of-objects"),
-        ("for name, each in frozenset(zip('abc', objects)): pass", "set-of-objects"),
-        ("order = list(set(objects))", "set-of-objects"),
-        ("each, *rest = set(objects)", "set-of-objects"),
-        ("for name in set(map(str, objects)): pass", "set-order"),
-        ("order = [*set('abc')]", "set-order"),
-    ],
-)
-def test_the_order_of_a_set_that_is_made_at_once_hangs_on_what_is_taken_out_of_it(
-    tmp_path: Path, line: str, row: str
-) -> None:
-    records = traced(tmp_path, f"class C: pass\nobjects = [C() for k in range(3)]\n{line}\n")
-    text = next(record.text for record in records if isinstance(record, Text) and record.line == 3)
-    found = source_of(text.calls)
-    assert found is not None
-    assert found.id == row
-
-
-@pytest.mark.parametrize(("workers", "row"), [(0, None), (2, "loader-workers")])
-def test_a_loader_without_workers_waits_for_nobody(tmp_path: Path, workers: int, row: str | None) -> None:
-    source = f"import torch.utils.data as data\nloader = data.DataLoader([1], num_workers={workers})\nx = len(loader)\n"
-    text = next(each.text for each in traced(tmp_path, source) if isinstance(each, Text) and each.line == 3)
-    assert getattr(source_of(text.calls), "id", None) == row
 
 
 def test_a_query_that_several_lines_go_through_is_named_once_and_each_is_held(tmp_path: Path) -> None:
@@ -1118,10 +1118,11 @@ def test_a_query_that_several_lines_go_through_is_named_once_and_each_is_held(tm
         second = next(rows)
         CALLS.append((first, second))
         """
-    runs = [{"": traced(tmp_path, dedent(source), name=name)} for name in "ab"]
-    found = compared_lines(*runs, calls=[0]).sources
-    named = [(int(root.location.rpartition(":")[2]), int(root.held_at.rpartition(":")[2])) for root in found]
-    assert named == [(4, 5), (6, 6)]
+    found = two(tmp_path, source, calls=[0]).sources
+    assert [(root.location, root.held_at) for root in found] == [
+        ("program.py:4", "program.py:5"),
+        ("program.py:6", "program.py:6"),
+    ]
 
 
 def test_what_is_imported_reaches_nothing_where_no_call_differs(tmp_path: Path) -> None:
@@ -1147,9 +1148,8 @@ def test_what_one_run_alone_executes_has_the_branch_as_origin(tmp_path: Path) ->
             x = 2
         y = x
         """
-    a = {"": traced(tmp_path, dedent(source).replace("K", "256"), name="a")}
-    b = {"": traced(tmp_path, dedent(source).replace("K", "0"), name="b")}
-    for result in (compared_lines(a, b), compared_lines(b, a)):
+    for k in (("256", "0"), ("0", "256")):
+        result = two(tmp_path, source, k)
         assert lines_of(result) == [(3, LineKind.BRANCH)]
         assert [source.calls for source in result.sources] == [1]
 
@@ -1183,9 +1183,7 @@ def test_a_long_loop_names_the_line_that_stores(tmp_path: Path) -> None:
                 c += os.urandom(7)[0] + os.getpid() % 1 + K
         d = c
         """
-    a = {"": traced(tmp_path, dedent(source).replace("K", "0"), name="a")}
-    b = {"": traced(tmp_path, dedent(source).replace("K", "1000"), name="b")}
-    assert lines_of(compared_lines(a, b)) == [(6, LineKind.LINE)]
+    assert lines_of(two(tmp_path, source, ("0", "1000"))) == [(6, LineKind.LINE)]
 
 
 def test_a_forked_worker_has_roots_of_its_own(tmp_path: Path) -> None:
@@ -1226,14 +1224,8 @@ TAKING = {
 
 
 @pytest.mark.parametrize("name", TAKING)
-def test_who_was_faster_shows_at_the_line_that_asks_what_is_ready(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = tmp_path / "elsewhere"
-    library.mkdir()
-    (library / "pacing.py").write_text(PACING, encoding="utf-8")
-    monkeypatch.syspath_prepend(library)
-    (tmp_path / "own").mkdir()
+def test_who_was_faster_shows_at_the_line_that_asks_what_is_ready(beside: Beside, name: str) -> None:
+    (beside.others / "pacing.py").write_text(PACING, encoding="utf-8")
     source = (
         "import queue, threading\nfrom pacing import begins, ends\n"
         "CALLS, q, flag = [], queue.Queue(), threading.Event()\n"
@@ -1241,13 +1233,8 @@ def test_who_was_faster_shows_at_the_line_that_asks_what_is_ready(
         f"def take():\n    begins('taker')\n    {TAKING[name]}    ends()\n    return x\n"
         "giver = threading.Thread(target=give)\ngiver.start()\nCALLS.append(take())\ngiver.join()\n"
     )
-    runs = []
-    for run in "ab":
-        monkeypatch.setenv("RUN", run)
-        runs.append({"": traced(tmp_path / "own", source, name=run)})
-        sys.modules.pop("pacing", None)
-    first = next(source for source in compared_lines(*runs, [0]).sources if source.reaches)
-    assert (first.location.rpartition("/")[2], first.source) == ("program.py:12", "done-by-then")
+    first = reaching(two(beside.own, source, calls=[0], before=beside.before))[0]
+    assert (first.location, first.source) == ("program.py:12", "done-by-then")
 
 
 #: A library's object that has its work done by processes of its own.
@@ -1292,26 +1279,19 @@ WORK = {
 
 
 @pytest.mark.parametrize("name", WORK)
-def test_what_a_process_gives_comes_from_its_own_line_whoever_takes_it(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = tmp_path / "elsewhere"
-    library.mkdir()
-    (library / "fetching.py").write_text(FORKING, encoding="utf-8")
-    monkeypatch.syspath_prepend(library)
+def test_what_a_process_gives_comes_from_its_own_line_whoever_takes_it(beside: Beside, name: str) -> None:
+    (beside.others / "fetching.py").write_text(FORKING, encoding="utf-8")
     work, line, kind = WORK[name]
     source = f"import os, random, time\nfrom fetching import Fetched\nCALLS = []\n{work}"
     taken_at = source.count("\n") + 1
     source += "for item in Fetched(work):\n    CALLS.append(item)\n"
-    (tmp_path / "own").mkdir()
     runs = []
     for run in "ab":
-        traced(tmp_path / "own", source, name=run)
-        runs.append({role: read_lines(tmp_path / "own" / f"{run}.lines{role}") for role in ("", ".1", ".2")})
-    sys.modules.pop("fetching", None)
-    first, second = (source for source in compared_lines(*runs, [0]).sources if source.reaches)
-    assert (first.location.rpartition(":")[2], first.source) == (str(line), kind)
-    assert second.location.endswith(f":{taken_at}")
+        traced(beside.own, source, name=run)
+        runs.append({role: read_lines(beside.own / f"{run}.lines{role}") for role in ("", ".1", ".2")})
+    first, second = reaching(compared_lines(*runs, [0]))
+    assert (first.location, first.source) == (f"program.py:{line}", kind)
+    assert at([second]) == [taken_at]
     assert second.location in first.path
 
 
@@ -1342,13 +1322,10 @@ def test_a_module_of_a_large_package_is_looked_at_as_its_import_ends(
     (tmp_path / "registering.py").write_text(REGISTERING, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     source = "import registering\nCALLS = []\nscale = registering.SCALE\nCALLS.append(scale)\n"
-    runs = []
-    for run in "ab":
-        runs.append({"": traced(tmp_path, source, name=run)})
-        sys.modules.pop("registering", None)
-    roots = [source for source in compared_lines(*runs, [0]).sources if source.reaches]
-    assert [(root.location.rpartition("/")[2], root.source) for root in roots] == [("registering.py:10", "entropy")]
-    assert (len(runs[0][""]) > 40) == (seen > 20)
+    forget = lambda run: sys.modules.pop("registering", None)  # noqa: E731
+    (root,) = reaching(two(tmp_path, source, calls=[0], before=forget))
+    assert (root.location, root.source) == ("registering.py:10", "entropy")
+    assert (len(read_lines(tmp_path / "a.lines")) > 40) == (seen > 20)
 
 
 def test_tasks_of_threads_are_paired_by_their_arguments(tmp_path: Path) -> None:
@@ -1484,26 +1461,16 @@ def ends(k):
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_the_order_in_which_threads_change_what_they_share_is_named_where_they_do(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library, (work, taken, line, row) = tmp_path / "elsewhere", SHARING[name]
-    library.mkdir()
-    (library / "turns.py").write_text(TURNS, encoding="utf-8")
-    monkeypatch.syspath_prepend(library)
-    (tmp_path / "own").mkdir()
+def test_the_order_in_which_threads_change_what_they_share_is_named_where_they_do(beside: Beside, name: str) -> None:
+    work, taken, line, row = SHARING[name]
+    (beside.others / "turns.py").write_text(TURNS, encoding="utf-8")
     source = (
         f"import os, random, threading, torch\nfrom turns import ends, turn\nCALLS, seen = [], []\n{work}    ends(k)\n"
         "threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1)]\n"
         "for thread in threads:\n    thread.start()\nfor thread in threads:\n    thread.join()\n" + taken
     )
-    runs = []
-    for run in "ab":
-        monkeypatch.setenv("RUN", run)
-        runs.append({"": traced(tmp_path / "own", source, name=run)})
-        sys.modules.pop("turns", None)
-    found = [source for source in compared_lines(*runs, [0]).sources if source.reaches]
-    assert (found[0].location.rpartition("/")[2], found[0].source) == (f"program.py:{line}", row), found
+    found = reaching(two(beside.own, source, calls=[0], before=beside.before))
+    assert (found[0].location, found[0].source) == (f"program.py:{line}", row), found
     assert found[0].is_threads == (row != "queue")
 
 
@@ -1528,11 +1495,11 @@ def test_what_tasks_of_one_thread_change_in_turn_is_shared_too(tmp_path: Path, m
             loop.call_soon(lambda: [waiting[n].set_result(None) for n in order])
         await waiting[k]
 
-    runs = []
-    for order in ((1, 2, 3), (3, 1, 2)):
+    def before(run: str) -> None:
+        order = (1, 2, 3) if run == "a" else (3, 1, 2)
         monkeypatch.setattr(time, "turn", functools.partial(turn, order=order, waiting={}), raising=False)
-        runs.append({"": traced(tmp_path, dedent(source), name=str(order[0]))})
-    (root, *_) = [each for each in compared_lines(*runs, [0]).sources if each.reaches]
+
+    root = reaching(two(tmp_path, source, calls=[0], before=before))[0]
     assert (root.location, root.source) == ("program.py:5", "shared-by-threads")
 
 
@@ -1594,12 +1561,9 @@ CALLS.append(seen)
 def test_the_order_of_answers_is_the_root_where_only_that_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, line: int
 ) -> None:
-    runs = []
-    for name in "ab":
-        monkeypatch.setenv("RUN", name)
-        runs.append({"": traced(tmp_path, POOL.replace("ANSWER", answer), name=name)})
-    reaching = [source for source in compared_lines(*runs, [0]).sources if source.reaches]
-    assert int(reaching[0].location.rpartition(":")[2]) == line, reaching
+    source = POOL.replace("ANSWER", answer)
+    found = reaching(two(tmp_path, source, calls=[0], before=lambda run: monkeypatch.setenv("RUN", run)))
+    assert at(found)[0] == line, found
 
 
 def test_rows_that_a_worker_left_out_are_no_branch(tmp_path: Path) -> None:
@@ -1691,21 +1655,6 @@ def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:
     assert (None if found is None else found.id) == row
 
 
-@pytest.mark.parametrize(
-    ("given", "row"),
-    [("", "done-set"), (", return_when='FIRST_COMPLETED'", "completion-order"), (", timeout=5", "timeout")],
-)
-def test_which_are_done_is_told_from_the_order_of_a_set_that_has_all(tmp_path: Path, given: str, row: str) -> None:
-    source = (
-        "from concurrent.futures import ThreadPoolExecutor, wait\nwith ThreadPoolExecutor(1) as pool:\n"
-        f"    done, left = wait([pool.submit(int)]{given})\n"
-    )
-    (text,) = (each.text for each in traced(tmp_path, source) if isinstance(each, Text) and "done" in each.text.stores)
-    found = source_of(text.calls)
-    assert found is not None
-    assert found.id == row
-
-
 def test_each_row_says_what_to_do() -> None:
     assert all(row.name and row.remedy for row in SOURCES)
     assert [row.id for row in SOURCES if not row.calls and not row.generator] == ["shared-by-threads"]
@@ -1782,17 +1731,16 @@ OWN_FILES = {
 def test_what_a_run_reads_of_its_own_files_comes_from_where_it_was_written(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, line = OWN_FILES[name]
-    runs = []
-    for role in "ab":
-        found = tmp_path / f"found-{role}"
-        found.write_text(role)
+    def before(run: str) -> None:
+        found = tmp_path / f"found-{run}"
+        found.write_text(run)
         os.utime(found, (1, 1))
         monkeypatch.setenv("FOUND", str(found))
-        monkeypatch.chdir(tmp_path)
-        runs.append({"": traced(tmp_path, f"PATH = 'own'\n{dedent(source)}", name=role)})
-    roots = [number for number, _ in lines_of(compared_lines(*runs)) if number < 90]
-    assert roots == [line]
+
+    monkeypatch.chdir(tmp_path)
+    source, line = OWN_FILES[name]
+    found = two(tmp_path, f"PATH = 'own'\n{dedent(source)}", before=before)
+    assert [number for number, _ in lines_of(found) if number < 90] == [line]
 
 
 @pytest.mark.parametrize(
@@ -1887,9 +1835,7 @@ def test_a_line_that_reads_what_differs_may_bring_in_a_difference_of_its_own(
     tmp_path: Path, source: str, lines: set[int]
 ) -> None:
     source = dedent(source).replace("FOLDER", repr(str(tmp_path)))
-    runs = [{"": traced(tmp_path, source, name=name)} for name in "ab"]
-    found = compared_lines(*runs, calls=[1]).sources
-    assert lines <= {int(root.location.rpartition(":")[2]) for root in found if root.reaches}
+    assert lines <= {*at(reaching(two(tmp_path, source, calls=[1])))}
 
 
 @pytest.mark.parametrize(
@@ -1903,27 +1849,18 @@ def test_a_line_that_reads_what_differs_may_bring_in_a_difference_of_its_own(
     ],
 )
 def test_more_may_enter_on_the_way_where_a_library_gives_what_was_nowhere_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gives: str, is_closed: bool
+    beside: Beside, gives: str, is_closed: bool
 ) -> None:
-    library = tmp_path / "elsewhere"
-    library.mkdir()
     text = "def stamped(x):\n    return [x, 'stamp']\ndef same(x):\n    return x\n"
-    (library / "stamps_of_others.py").write_text(text, encoding="utf-8")
-    monkeypatch.syspath_prepend(library)
-    (tmp_path / "own").mkdir()
+    (beside.others / "stamps_of_others.py").write_text(text, encoding="utf-8")
     source = (
         "import os\nfrom stamps_of_others import same, stamped\nCALLS = []\ndef own(x):\n    return x + ['more']\n"
         f"x = os.urandom(40)\ny = [*x]\nz = {gives}\nCALLS.append(z)\n"
     )
-    runs = [{"": traced(tmp_path / "own", source, name=name)} for name in "ab"]
-    (found,) = (each for each in compared_lines(*runs, calls=[0]).sources if each.reaches)
-    numbers = [{int(line.rpartition(":")[2]) for line in way} for way in (found.path, found.closed)]
-    assert (found.location.endswith(":6"), 7 in numbers[1], 8 in numbers[0], 8 in numbers[1]) == (
-        True,
-        True,
-        True,
-        is_closed,
-    )
+    (found,) = reaching(two(beside.own, source, calls=[0]))
+    assert found.location == "program.py:6"
+    assert "program.py:8" in found.path
+    assert ("program.py:7" in found.closed, "program.py:8" in found.closed) == (True, is_closed)
 
 
 @pytest.mark.parametrize(
@@ -1939,8 +1876,6 @@ def test_a_line_that_takes_from_several_sources_names_all(
     tmp_path: Path, statement: str, line: int, rows: list[str]
 ) -> None:
     program = f"import os, time; CALLS = []\n{statement}\nCALLS.append(seed)\n"
-    runs = [traced(tmp_path, program, name=name) for name in ("one", "two")]
-    (source,) = [each for each in compared_lines(*({"": run} for run in runs), [0]).sources if each.reaches]
+    (source,) = reaching(two(tmp_path, program, calls=[0]))
     assert (source.location, {row.id for row in rows_of(source)}) == (f"program.py:{line}", {*rows})
     assert source.source in rows
-    assert all(row.remedy in f"{remedy_of(source)[0].lower()}{remedy_of(source)[1:]}" for row in rows_of(source))

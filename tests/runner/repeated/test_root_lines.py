@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from tests.runner.repeated.comparisons import divergence
 from tests.runner.repeated.comparisons import repeated as compared
-from tests.support.slow import slow_unless
 from tests.support.traced import traced
 from tracer.divergence.causes import RootCause
 from tracer.divergence.lines import ComparedLines, LineKind, LineSource
@@ -108,17 +107,6 @@ SCRIPTS = {
         """,
         (4, "file-exists", True),
     ),
-    "two": (
-        """\
-        import os, time
-        import torch
-        a = time.perf_counter() % 1
-        b = os.urandom(1)[0]
-        x = torch.ones(3) * a + b
-        y = x * 2
-        """,
-        (3, "clock", True),
-    ),
     "draw in a library": (
         """\
         import numpy, torch
@@ -138,41 +126,6 @@ SCRIPTS = {
         y = torch.from_numpy(x) * 2
         """,
         (4, "", True),
-    ),
-    "a class's own": (
-        """\
-        import random
-        import torch
-        class Scaled(torch.nn.Module):
-            strength = random.random()
-            def forward(self, x):
-                return x * self.strength
-        y = Scaled()(torch.ones(3))
-        """,
-        (4, "draw-python", True),
-    ),
-    "seed": (
-        """\
-        import os, torch
-        torch.manual_seed(os.getpid())
-        x = torch.rand(3)
-        y = x * 2
-        """,
-        (2, "process-id", True),
-    ),
-    "slots": (
-        """\
-        import os
-        import torch
-        class Closed:
-            __slots__ = ("value",)
-        c = Closed()
-        c.value = os.urandom(1)[0] + os.getpid()
-        def scaled(x):
-            return x * c.value
-        y = scaled(torch.ones(3))
-        """,
-        (6, "process-id", True),
     ),
     "workers of a loader that a library wraps": (
         """\
@@ -217,8 +170,6 @@ def split(x):
     order = numpy.random.permutation(len(x))
     return x[order[: len(x) // 2]], x[order[len(x) // 2 :]]
 """
-#: What proves the claim in every run; the others in the long run of tests.
-QUICK = ("numpy",)
 
 
 def repeated(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> Repeated:
@@ -233,20 +184,15 @@ def repeated(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, **options
     return repeat_script(Asked(task=Task(target="train.py"), folder=folder / "runs", **options)).repeated  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", slow_unless(QUICK, [name for name in SCRIPTS if name != "library"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in SCRIPTS if name != "library"])
 def test_the_line_is_named_and_proven(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     line, row, is_proven = SCRIPTS[name][1]
     found = repeated(tmp_path, name, monkeypatch)
     first = found.sources[0]
-    assert (first.location, first.source, first.reaches) == (
-        line if isinstance(line, str) else f"train.py:{line}",
-        row,
-        True,
-    )
+    at = line if isinstance(line, str) else f"train.py:{line}"
+    assert (first.location, first.source, first.reaches) == (at, row, True)
     assert any(held.agrees for held in found.held_lines) == is_proven
-    assert repeated_headline(found).startswith("`")
-    document = repeated_json(found)
-    assert document["sources"][0]["location"] == first.location
     assert len(list((tmp_path / "runs").glob("run-*.values"))) <= MOST_RUNS
 
 
@@ -695,6 +641,8 @@ def test_what_a_run_leaves_as_it_ends_is_named_by_the_line_that_reads_it(
     first = found.sources[0]
     assert (first.location, first.first, first.second, first.reaches) == ("train.py:3", "7", "8", True)
     assert [held.agrees for held in found.held_lines] == [True]
+    assert repeated_headline(found).startswith("`")
+    assert repeated_json(found)["sources"][0]["location"] == first.location
     followed = {path.stem for path in (tmp_path / "runs").glob("*.lines")}
     whole = {"run-1", "run-2"} if seconds > 1 else {"run-1", "run-lines-3", "run-lines-4"}
     assert whole <= followed
