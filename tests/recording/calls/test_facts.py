@@ -253,18 +253,13 @@ def test_no_element_lies_in_more_fractional_windows_than_the_bound(
 #: Function, the shape that it is given, the op of its backward, and whether two is the most that meet.
 RESAMPLED = [
     ("linear", (1, 1, 8), 4, None, False, True),
-    ("linear", (1, 1, 9), 6, None, False, True),
-    ("linear", (1, 1, 9), 4, None, True, True),
     ("linear", (1, 1, 9), 7, None, True, True),
     ("linear", (1, 1, 6), 9, None, False, False),
     ("bilinear", (1, 1, 8, 8), (4, 4), None, False, True),
     ("bilinear", (1, 1, 9, 9), None, 0.5, False, True),
-    ("bilinear", (1, 1, 9, 8), (3, 3), None, False, True),
     ("bilinear", (1, 1, 9, 8), (3, 5), None, False, True),
     ("bilinear", (1, 1, 9, 9), (6, 6), None, False, False),
-    ("bilinear", (1, 1, 9, 9), (4, 4), None, True, True),
     ("bilinear", (1, 1, 9, 9), (5, 5), None, True, False),  # outputs fall on inputs, but for rounding
-    ("bilinear", (1, 1, 4, 4), (8, 8), None, False, False),
     ("trilinear", (1, 1, 4, 6, 4), (2, 2, 2), None, False, True),
     ("trilinear", (1, 1, 4, 4, 4), (3, 3, 3), None, False, False),
     ("bicubic", (1, 1, 8, 8), (2, 2), None, False, True),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import weakref
 
 import pytest
 import torch
@@ -103,19 +101,6 @@ def test_ops_of_a_users_forward_hook_belong_to_the_modules_caller() -> None:
     tracer = record(lambda: net(torch.ones(1, 2)), net)
     assert (one(tracer, "aten.exp").module, one(tracer, "aten.exp").phase) == ("", "forward")
     assert (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)) == before == (0, 0)
-
-
-def test_a_recorded_model_dies_with_its_last_owner() -> None:
-    net = Net()
-    tracer = DeterminismTracer(net)
-    with tracer:
-        net(torch.ones(1, 2)).sum().backward()
-    kept: list[weakref.ref[object]] = [weakref.ref(net)]
-    kept += [weakref.ref(parameter) for parameter in net.parameters()]
-    del net
-    gc.collect()
-    assert not [ref for ref in kept if ref() is not None]
-    assert tracer.trace.calls
 
 
 def test_modules_that_each_step_makes_anew_are_forgotten_and_one_that_lives_keeps_its_path() -> None:

@@ -26,7 +26,7 @@ from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.origin import NOWHERE, USER, Site
 from tracer.recording.origin.modules import OUTSIDE, Origin
 from tracer.recording.process.environment import capture_environment, first_calls, with_first_calls
-from tracer.recording.process.settings import read_settings, set_variables
+from tracer.recording.process.settings import read_settings
 from tracer.recording.torch_private import seams
 from tracer.tables.asked import asked
 from tracer.tables.loading import named_settings as from_tables
@@ -338,19 +338,6 @@ def test_what_asking_would_settle_is_not_asked_before_calls() -> None:
     before = read_settings(asked().settings, before_calls=True)
     assert "torch.backends.cpu.get_cpu_capability" not in before
     assert "torch.cuda.tunable.is_enabled" not in read_settings(asked().settings)
-
-
-def test_torchs_own_settings_are_read_where_they_lie() -> None:
-    assert read("torch.backends.cudnn.benchmark") is torch.backends.cudnn.benchmark
-    assert read("torch.get_float32_matmul_precision()") == torch.get_float32_matmul_precision()
-    assert read("torch.backends.cuda.matmul.allow_tf32") is torch.backends.cuda.matmul.allow_tf32
-    assert read("torch.utils.deterministic.fill_uninitialized_memory") is True
-
-
-def test_variables_are_those_of_the_names_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONE", "1")
-    monkeypatch.setenv("THREE", "3")
-    assert set_variables(["TWO", "ONE"]) == {"ONE": "1"}
 
 
 def test_each_setting_is_asked_once() -> None:

@@ -32,8 +32,6 @@ from tracer.recording.randomness.host_generators import Provenance
 from tracer.recording.randomness.seed_calls import Newest
 from tracer.trace.records import Draw, Event
 
-METHODS = ("manual_seed", "seed", "set_state", "graphsafe_set_state")
-
 
 @pytest.fixture(autouse=True)
 def _own_random_state() -> Iterator[None]:
@@ -260,19 +258,6 @@ def test_a_seed_that_nobody_saw_is_told_by_its_size(seed: int, origin: SeedOrigi
 # --- law 1, 2, 3 ---
 
 
-def test_methods_are_as_they_were_whatever_recorder_ends_first() -> None:
-    before = {name: getattr(torch._C.Generator, name, None) for name in METHODS}
-    first, second = DeterminismTracer(), DeterminismTracer()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    torch.manual_seed(3)
-    assert len(seeds(second)) == 1
-    second.__exit__(None, None, None)
-    assert {name: getattr(torch._C.Generator, name, None) for name in METHODS} == before
-    assert not SEEDS._logs
-
-
 def test_seeding_at_one_line_for_ever_takes_no_memory() -> None:
     newest = Newest()
     provenance, other = Provenance(SeedOrigin.PROGRAM), Provenance(SeedOrigin.MACHINE)
@@ -292,20 +277,6 @@ def test_seeding_at_one_line_for_ever_takes_no_memory() -> None:
     assert len(seeds(tracer)) == 2
     assert [draw.count for draw in drawn(tracer)] == [300]
     assert not SEEDS._of_defaults
-
-
-def test_seeds_and_streams_are_the_same_with_and_without() -> None:
-    def run() -> tuple[int, torch.Tensor, torch.Tensor]:
-        torch.manual_seed(8)
-        given = torch.Generator().manual_seed(9)
-        net = nn.Sequential(nn.Linear(4, 4), nn.Dropout())
-        out = net(torch.rand(2, 4, generator=given))
-        return torch.initial_seed(), out, torch.get_rng_state()
-
-    plain = run()
-    traced: list[Any] = []
-    record(lambda: traced.extend(run()))
-    assert all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(plain, traced, strict=True))
 
 
 def test_a_refused_seed_raises_as_before_and_is_no_event() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
 import random
 import time
@@ -93,17 +92,6 @@ def test_a_state_that_was_read_and_put_back_keeps_its_provenance_and_one_from_el
     assert generator(record(restores), "python").origin is SeedOrigin.RESTORED
 
 
-def plain_draws() -> list[Any]:
-    np.random.seed(5)
-    return [random.gauss(0, 1), np.random.rand(), np.random.get_state()[2]]
-
-
-def compiled_draws() -> list[Any]:
-    torch._dynamo.reset()
-    compiled = torch.compile(lambda x: x * random.uniform(0, 1), fullgraph=True, backend="eager")
-    return compiled(torch.ones(2)).tolist()  # type: ignore[no-any-return]
-
-
 @pytest.mark.parametrize("name", ["python", "numpy"])
 @pytest.mark.parametrize("first", [0, 1])
 def test_of_several_states_that_were_drawn_from_the_one_that_the_machine_chose_counts(name: str, first: int) -> None:
@@ -170,25 +158,16 @@ def test_delays_of_a_launcher_are_no_draw_of_the_program(draws_after: bool) -> N
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("draws", [plain_draws, compiled_draws])
-def test_streams_are_the_same_with_and_without(draws: Callable[[], list[Any]]) -> None:
+def test_compiled_code_draws_as_ever() -> None:
     def run() -> list[Any]:
-        random.seed(5)
-        return [draws(), random.random(), random.getstate()]
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x: x * random.uniform(0, 1), fullgraph=True, backend="eager")
+        random.seed(0)
+        return [*compiled(torch.ones(2)).tolist(), random.random()]
 
     plain, traced = run(), []
     record(lambda: traced.extend(run()))
-    assert plain == traced
-
-
-def test_exceptions_are_the_functions_own() -> None:
-    def step() -> None:
-        with pytest.raises(IndexError):
-            random.choice([])
-        with pytest.raises(TypeError):
-            np.random.seed("one")  # type: ignore[arg-type]
-
-    assert seeds(record(step)) == []
+    assert traced == plain
 
 
 @pytest.mark.parametrize("name", ["python", "numpy"])
@@ -209,23 +188,6 @@ def test_a_draw_names_the_line_that_seeded_and_seeding_alone_is_no_draw(name: st
     found = generator(record(after), name)
     assert (found.drew, found.origin) == (True, SeedOrigin.PROGRAM)
     assert found.seeded_at.endswith(f":{line_of(after, '# seeds')}")
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_what_a_forked_child_draws_and_seeds_is_not_its_parents() -> None:
-    with DeterminismTracer() as tracer:
-        child = os.fork()
-        if child == 0:
-            try:
-                random.seed(3)
-                np.random.rand()
-            except BaseException:
-                os._exit(1)
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-    assert generator(tracer, "numpy").drew is False
-    assert seeds(tracer) == []
 
 
 def test_a_watch_from_the_processs_start_knows_that_nobody_seeded(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from tests.support.bits import bits
 from tests.support.lines import line_of
 from tracer import DeterminismTracer
 from tracer.names import Phase, RowOutcome
@@ -128,22 +127,6 @@ def test_samples_along_the_second_dimension_are_followed_where_their_number_is_s
     assert {"native_layer_norm", "bmm"} & told(found, RowOutcome.EQUAL) or "addmm" in told(found, RowOutcome.EQUAL)
     assert not [one for one in found if one.outcome is RowOutcome.ROUNDING and one.of % 4]
     assert sum(one.count for one in found if one.outcome is RowOutcome.EQUAL) > 20
-
-
-def test_no_bit_of_a_training_moves_and_no_generator() -> None:
-    def trained(rows: bool) -> list[object]:
-        torch.manual_seed(0)
-        convolutions = (nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True))
-        model = nn.Sequential(*convolutions, nn.Dropout(0.5), nn.Flatten(), nn.Linear(288, 4))
-        optimizer = torch.optim.Adam(model.parameters())
-        with DeterminismTracer(rows=rows):
-            for _ in range(2):
-                optimizer.zero_grad(set_to_none=True)
-                nn.functional.cross_entropy(model(torch.randn(6, 3, 8, 8)), torch.arange(6) % 4).backward()
-                optimizer.step()
-        return [*map(bits, model.state_dict().values()), bits(torch.get_rng_state())]
-
-    assert trained(True) == trained(False)
 
 
 def test_of_a_batch_of_one_or_of_no_module_nothing_is_said() -> None:
