@@ -32,27 +32,6 @@ def test_an_ordinary_step_has_no_blind_spot() -> None:
 
 
 @pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="this torch has no modes that let compiled code be")
-def test_a_backend_that_compiles_nothing_leaves_no_blind_spot_and_its_ops_are_counted() -> None:
-    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
-    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
-    x = torch.randn(2, 4)
-
-    def step() -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            assert torch.equal(compiled(x), net(x))
-            compiled(x).sum().backward()
-
-    tracer = record(step, net)
-    assert not spots(tracer, BlindSpotKind.COMPILED)
-    assert not spots(tracer, BlindSpotKind.COMPILE_FELL_BACK)
-    assert sum(group.count for group in tracer.trace.calls if group.op == "aten.relu.default") == 3
-    (region,) = tracer.trace.regions
-    assert (region.backend, region.inside) == ("aot_eager", "dispatched")
-    assert net[0].weight.grad is not None
-
-
-@pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="this torch has no modes that let compiled code be")
 def test_a_function_that_an_unknown_backend_compiles_is_reported_at_the_line_that_called_it() -> None:
     def made_here(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
         return graph.forward

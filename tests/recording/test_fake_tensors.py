@@ -209,10 +209,3 @@ def test_of_ranks_of_which_one_is_fake_the_calls_are_counted() -> None:
     merged = merge_traces(ranks)
     assert "; recorded on fake tensors in 10 of 20 calls: ops" in headline(judge(merged, backend="cuda"))[1]
     assert any("Calls on fake tensors: 10 of 20" in banner for banner in judge(merged).banners)
-
-
-def test_a_trace_of_an_older_release_is_read_as_one_on_real_tensors(tmp_path: Path) -> None:
-    path = tmp_path / "old.json"
-    trace(call(), sources=(TraceSource(calls=1),)).save(path)
-    assert "fake_calls" not in path.read_text()
-    assert "fake" not in headline(judge(Trace.load(path)))[1]

@@ -27,7 +27,6 @@ import torch
 import tracer
 from tests.support.command import process, tracer_process
 from tracer import DeterminismTracer, judge
-from tracer.recording import patching
 from tracer.recording.patching import Watch, WatchedCall, WatchedFunction, Watchers, held_by, original_of, place
 from tracer.runner import running
 
@@ -256,16 +255,6 @@ def test_in_a_forked_child_nobody_is_told() -> None:
             os._exit(len(told))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert len(told) == 2
-
-
-def test_a_class_that_cannot_be_changed_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise TypeError
-
-    monkeypatch.setattr(patching, "_set_in_class", refuse)
-    plain = torch._C.Generator.manual_seed
-    assert place([(torch._C.Generator, "manual_seed")], Watch()) is None
-    assert torch._C.Generator.manual_seed is plain
 
 
 def test_what_an_object_holds_is_what_python_finds_without_asking_it() -> None:

@@ -12,11 +12,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.lines import groups, one, record
-from tests.support.modes import CountingMode
 from tracer import DeterminismTracer, judge
-from tracer.facts import MISSING
 from tracer.names import BlindSpotKind, Phase, Verdict
-from tracer.recording.calls.groups import OverloadInfo
 from tracer.report.sections.answers import headline
 
 
@@ -258,13 +255,6 @@ def test_a_users_function_mode_is_not_called_by_the_recorder() -> None:
     assert one(tracer, "aten.add").facts["dtype"] == "float32"
 
 
-def test_modes_of_the_user_see_every_call_above_and_below() -> None:
-    tracer = DeterminismTracer()
-    with CountingMode() as below, tracer, CountingMode() as above:
-        torch.ones(2).sin().sum()
-    assert above.counts == below.counts == {group.op: group.count for group in tracer.trace.calls}
-
-
 def test_numbers_empty_lists_out_arguments_and_factories() -> None:
     def step() -> None:
         torch.add(1, torch.ones(2))
@@ -334,45 +324,3 @@ def test_a_step_on_meta_is_called_one_that_computed_nothing() -> None:
         report = judge(tracer.trace, backend=backend)
         assert headline(report) == (Verdict.UNKNOWN, "Nothing was computed: the step was recorded on meta tensors")
         assert (report.tally[Verdict.UNKNOWN] > 0) == (backend == "cuda")
-
-
-aten = torch.ops.aten
-
-DENSE, EMPTY = torch.ones(2, 2), torch.ones(0, 2)
-
-SPARSE = torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], size=(2, 2))
-
-
-ADDS = frozenset({"operands.sparse", "operands.uncoalesced"})
-
-PRODUCTS = frozenset({"operands.both_sparse", "shape.no_elements"})
-
-CALLS: list[tuple[Any, frozenset[str], tuple[Any, ...], bool]] = [
-    (aten.add_.Tensor, ADDS, (DENSE, 1e-8), True),
-    (aten.add_.Tensor, ADDS, (torch.nn.Parameter(DENSE), DENSE), True),
-    (aten.add_.Tensor, ADDS, (DENSE, SPARSE), False),
-    (aten.mul.Tensor, ADDS, (EMPTY, 2), True),
-    (aten._foreach_add_.List, ADDS, ([DENSE, DENSE], [DENSE, SPARSE]), False),
-    (aten.mm.default, PRODUCTS, (DENSE, DENSE), True),
-    (aten.mm.default, PRODUCTS, (EMPTY, DENSE), False),
-    (aten.addmm.default, PRODUCTS, (DENSE, SPARSE, DENSE), False),
-]
-
-
-@pytest.mark.parametrize(("func", "asked", "args", "is_plain"), CALLS, ids=[f"{i}-{c[0]}" for i, c in enumerate(CALLS)])
-def test_what_is_told_beforehand_is_what_the_readers_say(
-    func: Any, asked: frozenset[str], args: tuple[Any, ...], is_plain: bool
-) -> None:
-    info = OverloadInfo(func, {str(func): asked})
-    assert info.plain is not None
-    assert info.plain.holds(args) is is_plain
-    told = info.read(args, {})
-    info.plain = None
-    assert told == info.read(args, {})
-    assert is_plain or any(value is not MISSING and value is not False for value in told)
-
-
-def test_what_asks_for_more_than_layouts_is_read_at_every_call() -> None:
-    asked = frozenset({"operands.sparse", "arg.reduction"})
-    assert OverloadInfo(aten.nll_loss_backward.default, {"aten.nll_loss_backward": asked}).plain is None
-    assert OverloadInfo(aten.view.default, {}).plain is None

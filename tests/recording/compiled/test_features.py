@@ -226,7 +226,12 @@ FEATURES = {
     ),
     "function of torch's own": Feature(of_torchs_own, says=at_its_callers),
     "random numbers": Feature(drops),
-    "aot_eager": Feature(trained(lambda model: torch.compile(model, backend="aot_eager")), DISPATCHED, is_quick=True),
+    "aot_eager": Feature(
+        trained(lambda model: torch.compile(model, backend="aot_eager")),
+        DISPATCHED,
+        is_quick=True,
+        says=lambda trace: not trace.blind_spots,
+    ),
     "eager": Feature(trained(lambda model: torch.compile(model, backend="eager")), DISPATCHED, is_quick=True),
     "own backend": Feature(
         trained(lambda model: torch.compile(model, backend=own_backend)),

@@ -19,7 +19,7 @@ from tracer.recording.compiled.graph_facts import (
     computes_with_constants,
     unwritten_reads,
 )
-from tracer.recording.compiled.graph_text import AnnotatedTensor, Graph, ProgramLines, read_graph, with_neighbours
+from tracer.recording.compiled.graph_text import AnnotatedTensor, Graph, ProgramLines, read_graph
 from tracer.recording.origin import Frame, GraphCall, Module, read_module
 from tracer.recording.storage import native_code
 from tracer.recording.storage.known_numbers import Distinct
@@ -78,12 +78,6 @@ def test_rows_of_an_index_are_distinct_where_there_is_one_and_not_where_each_is_
         text = f"class G(torch.nn.Module):\n    def forward({given}):\n        {line}\n        return (g,)\n"
         found = GraphFacts(lambda: asked).of_graph(read_graph(text))[0][0]
         assert (found.get("index.distinct"), found["index.is_mask"]) == (expected, False)
-
-
-def test_what_torch_put_in_bears_the_line_of_the_call_that_it_serves() -> None:
-    graph = read_graph(TEXT)
-    step = GraphCall((Frame("/w/train.py", 18, "forward", ""),), None)
-    assert with_neighbours(graph.nodes, [None, step, step, step], {})[0] is step
 
 
 @pytest.mark.parametrize("text", ["class", "x = 1", "def backward(self): pass"])

@@ -41,15 +41,6 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> CodeType:
     return code
 
 
-def test_dynamo_is_told_once_of_what_was_loaded_since(told: list[CodeType], monkeypatch: pytest.MonkeyPatch) -> None:
-    hiding.leave_to_python()
-    assert told == []
-    code = loaded(monkeypatch)
-    for _ in range(3):
-        hiding.leave_to_python()
-    assert told == [code]
-
-
 def test_code_that_dynamo_looked_at_before_is_told_until_a_reset_forgot_it(
     told: list[CodeType], monkeypatch: pytest.MonkeyPatch
 ) -> None:

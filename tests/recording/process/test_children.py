@@ -156,17 +156,6 @@ def test_what_starts_after_the_recording_is_not_told() -> None:
     assert tracer.trace.training is Training.NONE
 
 
-def test_workers_of_a_loader_are_no_other_processes() -> None:
-    weight = torch.ones(1, requires_grad=True)
-    optimizer = torch.optim.SGD([weight], 0.1)
-    with DeterminismTracer() as tracer:
-        for batch in DataLoader([1.0, 2.0], num_workers=1):
-            (batch * weight).sum().backward()
-            optimizer.step()
-    assert {spot.kind for spot in tracer.trace.blind_spots} == {BlindSpotKind.DATALOADER}
-    assert tracer.trace.training is Training.RECORDED
-
-
 def train(seed: int = 0) -> None:
     import torch
 

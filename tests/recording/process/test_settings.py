@@ -281,9 +281,6 @@ def test_compiled_code_that_sets_deterministic_mode_outlives_the_watch(tmp_path:
     assert done.out == "True\n", done.err
 
 
-ROOT = Path(__file__).parents[3]
-
-
 def read(name: str) -> Any:
     """What one dotted name gives; ``None`` where it is left out."""
     return read_settings([name]).get(name.removesuffix("()"))

@@ -27,7 +27,6 @@ from tracer.tables import sources
 
 ARGS = SimpleNamespace(seed=3, begun=time.time())
 CONFIG = {"seed": 7}
-STARTED = time.time()
 RANDOMIZED = pytest.mark.skipif(not seed_calls._HASHES_DIFFER, reason="the hash seed is fixed")
 
 
