@@ -100,6 +100,10 @@ def _pool() -> None:
         pool.map(abs, range(3))
 
 
+def _python(**options: Any) -> None:
+    subprocess.run([sys.executable, "-c", ""], check=True, **options)
+
+
 def _executor() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
         list(pool.map(abs, range(2)))
@@ -123,10 +127,8 @@ COMPUTES = "import time\nwhile time.process_time() < 0.8: pass"
             id="os.posix_spawn",
             marks=pytest.mark.slow,
         ),
-        pytest.param(
-            lambda: subprocess.run([sys.executable, "-c", ""], close_fds=False), 1, id="spawned by subprocess"
-        ),
-        pytest.param(lambda: subprocess.run([sys.executable, "-c", ""], preexec_fn=_nothing), 1, id="forked by it"),
+        pytest.param(lambda: _python(close_fds=False), 1, id="spawned by subprocess"),
+        pytest.param(lambda: _python(preexec_fn=_nothing), 1, id="forked by it"),
         pytest.param(lambda: list(DataLoader([1.0, 2.0], num_workers=2)), 0, id="loader"),
     ],
 )

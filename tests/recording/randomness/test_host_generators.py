@@ -382,13 +382,6 @@ def from_torch() -> None:
     torch.default_generator.manual_seed(torch.randint(0, 10**6, (1,)).item())  # type: ignore[arg-type]
 
 
-def of_pythons_after_it_is_seeded() -> None:
-    random.seed()
-    number = random.randrange(2**31)
-    random.seed(number)
-    torch.manual_seed(number)
-
-
 def after_a_state_is_put_back() -> None:
     np.random.seed()
     state = np.random.get_state()
@@ -460,7 +453,6 @@ def by_a_function_before_it_is_seeded() -> None:
         before_it_is_passed_on,
         by_a_function_before_it_is_seeded,
         from_a_drawn_generator,
-        of_pythons_after_it_is_seeded,
         after_a_state_is_put_back,
         inside_a_block,
         by_torchs_own_seed,
@@ -480,7 +472,7 @@ def test_a_seed_that_was_drawn_from_an_unseeded_generator_is_none(step: Callable
         (before_it_is_passed_on, 2),
         (by_a_function_before_it_is_seeded, 1),
         (from_python, 2),
-        (of_pythons_after_it_is_seeded, 2),
+        (from_a_drawn_generator, 2),
     ],
 )
 def test_an_event_names_the_line_that_drew_its_seed(step: Callable[[], None], line: int) -> None:
