@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -74,15 +73,6 @@ def samples_of(op: Any, count: int) -> Iterator[Any]:
     return itertools.islice(sample_inputs(op, "cpu", dtype, differentiates), count)
 
 
-class Walk(NamedTuple):
-    """What was said of some entries, one sentence each."""
-
-    changed: list[str]
-    """What recording changed or missed."""
-    blamed: list[str]
-    """Reads of unwritten memory and writes over itself, of which torch has none."""
-
-
 def complaints(op: Any, count: int, tracer: DeterminismTracer) -> Iterator[str]:
     """What recording ``op`` with ``tracer`` changed or missed, one sentence each."""
     # A plain counter in the tracer's place says what it must see; one around both, that it makes no call of its own.
@@ -140,42 +130,34 @@ def op_db() -> list[Any]:
     return entries
 
 
-@cache
-def walked(chunk: int, count: int) -> Walk:
-    """The first ``count`` samples of each entry of a chunk."""
-    changed, blamed = [], []
+def blamed(op: Any, tracer: DeterminismTracer) -> Iterator[str]:
+    """Reads of unwritten memory and writes over itself, of which torch has none."""
+    for one in (*tracer.trace.unwritten_reads, *tracer.trace.overlaps):
+        yield f"{op.formatted_name}: {one}"
+    if tracer._session.recorder.storages.writes.failures:
+        yield f"{op.formatted_name}: could not be followed"
+
+
+#: A chunk of the entries, how many samples of each are walked, and whether all are recorded.
+CHUNKED = [
+    *slow_unless(lambda case: case[0] % 8 == 3, ((chunk, 1, False) for chunk in range(CHUNKS))),
+    *(pytest.param(chunk, 10, True, marks=pytest.mark.slow) for chunk in range(CHUNKS)),
+]
+
+
+@pytest.mark.usefixtures("op_db")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("chunk", "count", "records_all"), CHUNKED)
+def test_recording_an_op_changes_nothing_misses_no_call_and_blames_it_for_no_memory(
+    chunk: int, count: int, records_all: bool
+) -> None:
+    said: list[str] = []
     for op in operator_database()[chunk::CHUNKS]:
         tracer = DeterminismTracer()
-        changed += complaints(op, count, tracer)
-        trace = tracer.trace
-        blamed += [f"{op.formatted_name}: {one}" for one in (*trace.unwritten_reads, *trace.overlaps)]
-        if tracer._session.recorder.storages.writes.failures:
-            blamed.append(f"{op.formatted_name}: could not be followed")
-    return Walk(changed, blamed)
-
-
-@pytest.mark.usefixtures("op_db")
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("chunk", slow_unless(range(3, CHUNKS, 8), range(CHUNKS)))
-def test_recording_an_op_changes_nothing_and_misses_no_call(chunk: int) -> None:
-    said = walked(chunk, 1).changed
-    assert not said, "\n".join(said)
-
-
-@pytest.mark.usefixtures("op_db")
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("chunk", slow_unless(range(3, CHUNKS, 8), range(CHUNKS)))
-def test_no_op_is_blamed_for_its_memory(chunk: int) -> None:
-    said = walked(chunk, 1).blamed
-    assert not said, "\n".join(said)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("op_db")
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_recording_many_samples_of_an_op_changes_nothing_and_misses_no_call(chunk: int) -> None:
-    said = walked(chunk, 10).changed
+        said += complaints(op, count, tracer)
+        for sample in samples_of(op, 10_000) if records_all else ():
+            run(op, sample, tracer)
+        said += blamed(op, tracer)
     assert not said, "\n".join(said)
 
 

@@ -152,7 +152,7 @@ def test_a_region_from_the_cache_bears_the_lines_of_today_and_names_its_kernels(
 
 
 def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_are_read(moved: Ran) -> None:
-    function, given = torch.compile(moved.net), moved.module.given(512)
+    function, given = torch.compile(moved.net), moved.module.given()
     function(*given)
     trace = record(lambda: function(*given)).trace
     (region,) = trace.regions
