@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -396,39 +395,21 @@ def test_two_kinds_of_digests_are_refused(record: Recorder) -> None:
 mkldnn: Any = torch.backends.mkldnn
 
 
-def run(folder: Path, name: str, before: bool, within: bool) -> Path:
-    """Record a convolution; ``before`` and ``within`` the block oneDNN is on, or off."""
-    path = folder / f"{name}.json"
-    generator = torch.Generator().manual_seed(0)
-    image, weights = torch.randn(2, 64, 24, 24, generator=generator), torch.randn(64, 64, 3, 3, generator=generator)
-    was = mkldnn.enabled
-    try:
-        mkldnn.enabled = before
-        tracer = DeterminismTracer(values=path.with_suffix(".values"))
-        with tracer:
-            mkldnn.enabled = within
-            torch.nn.functional.conv2d(image, weights).sum()
-    finally:
-        mkldnn.enabled = was
-    tracer.trace.save(path)
-    return path
-
-
-@pytest.fixture
-def settings_compared(tmp_path: Path) -> Callable[..., Divergence]:
-    def compare(*switched: tuple[bool, bool]) -> Divergence:
-        paths = [run(tmp_path, str(number), *values) for number, values in enumerate(switched)]
-        return compare_recordings(*map(read_recording, paths))
-
-    return compare
-
-
 @pytest.mark.skipif(not mkldnn.is_available(), reason="this build of torch has no oneDNN to switch off")
 @pytest.mark.parametrize("second", [(False, False), (True, False)], ids=["from the start", "while recording"])
-def test_onednn_that_one_run_switched_off_is_the_cause(
-    settings_compared: Callable[..., Divergence], second: tuple[bool, bool]
-) -> None:
-    first = settings_compared((True, True), second).first
+def test_onednn_that_one_run_switched_off_is_the_cause(tmp_path: Path, second: tuple[bool, bool]) -> None:
+    recordings = []
+    for number, (before, within) in enumerate(((True, True), second)):
+        torch.manual_seed(0)
+        image, weights = torch.randn(2, 64, 24, 24), torch.randn(64, 64, 3, 3)
+        mkldnn.enabled = before
+        with DeterminismTracer(values=tmp_path / f"{number}.values") as tracer:
+            mkldnn.enabled = within
+            torch.nn.functional.conv2d(image, weights).sum()
+        mkldnn.enabled = True
+        tracer.trace.save(tmp_path / f"{number}.json")
+        recordings.append(read_recording(tmp_path / f"{number}.json"))
+    first = compare_recordings(*recordings).first
     assert first is not None
     assert (first.op, first.cause) == ("aten.convolution.default", RootCause.SETTING)
     assert (first.name, first.second) == ("torch.backends.mkldnn.enabled", "False")

@@ -8,18 +8,15 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.support.command import PLAIN
 from tests.support.slow import slow_unless
-from tracer.errors import TracerError
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.running import trace_before_dying
@@ -261,11 +258,12 @@ def test_the_trace_of_a_run_is_not_left_in_a_folder_of_devices(tmp_path: Path) -
 # --- signals at random moments ---
 
 
-SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")
 COMMANDS = {
     "run": ("run", "-o", "out/trace.json", "--values", "train.py"),
     "repeat": ("repeat", "-o", "out", "--format", "text,json", "--vary", "environment", "train.py"),
 }
+#: Seconds that the commands take on a quiet machine.
+ABOUT = {"run": 5.0, "repeat": 14.0}
 SCRIPT = """\
 import time
 import torch
@@ -283,80 +281,13 @@ print("ends", flush=True)
 """
 #: Seconds after which nothing is waited for any more.
 HANGS = 60.0
-
-
-class Trial(NamedTuple):
-    """One signal to one command."""
-
-    command: str
-    signal: str
-    moment: float
-    """Where between the start and the end of an undisturbed run it is sent: from 0 to 1."""
-
-
-class Ended(NamedTuple):
-    """What became of it."""
-
-    code: int
-    phase: str
-    """What the command was doing when the signal came."""
-    seconds: float
-    """From the signal until no process was left."""
-    wrong: tuple[str, ...]
-    said: str
-
-
-def trials(count: int, seed: int = 20) -> list[Trial]:
-    """``count`` of them: commands and signals in turn, moments at random."""
-    moments = random.Random(seed)
-    kinds = [(command, name) for name in SIGNALS for command in COMMANDS]
-    return [Trial(*kinds[number % len(kinds)], moments.random()) for number in range(count)]
-
-
-def send(trial: Trial, seconds: float) -> Ended:
-    """Make ``trial`` with a command that takes so many seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        process = _started(trial.command, Path(folder))
-        time.sleep(trial.moment * seconds)
-        was_over = process.poll() is not None
-        with suppress(ProcessLookupError):
-            process.send_signal(getattr(signal, trial.signal))
-        began = time.monotonic()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(HANGS)
-        while _session(process.pid) and time.monotonic() - began < HANGS:
-            time.sleep(0.05)
-        took = time.monotonic() - began
-        left = _session(process.pid)
-        for number in left:
-            with suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
-        out, err = process.communicate()
-        phase = _phase(out, err, was_over)
-        wrong = [
-            *_wrong_code(trial, process.returncode, phase, out, err),
-            *_wrong_files(trial, Path(folder), phase),
-            *(["processes are left"] if left else []),
-            *(f"said: {line}" for line in err.splitlines() if "internal error" in line),
-        ]
-        return Ended(process.returncode, phase, took, tuple(wrong), out + err)
-
-
-def _started(command: str, folder: Path) -> subprocess.Popen[str]:
-    (folder / "tmp").mkdir()
-    (folder / "out").mkdir()
-    (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
-    return subprocess.Popen(
-        [sys.executable, "-m", "tracer", *COMMANDS[command]],
-        cwd=folder,
-        env={**PLAIN, "TMPDIR": str(folder / "tmp"), "TORCH_WARM_POOL": "0"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=_hears_signals,
-    )
+_MOMENTS = random.Random(20)
+#: A command, a signal, and where between the start and the end of an undisturbed run it is sent, from 0 to 1.
+TRIALS = [
+    (command, name, round(_MOMENTS.random(), 3))
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")
+    for command in COMMANDS
+]
 
 
 def _hears_signals() -> None:
@@ -376,66 +307,67 @@ def _session(number: int) -> list[int]:
     return found
 
 
-def _phase(out: str, err: str, was_over: bool) -> str:
-    if was_over:
-        return "over"
-    begun, ended = out.count("begins"), out.count("ends")
-    runs = sum(f"tracer: {name}" in err for name in ("run 1", "run 2", "environment"))
-    if begun > ended:
-        return "training"
-    if begun < runs:
-        return "starting a run"
-    return "after a run" if ended else "starting"
-
-
-def _wrong_code(trial: Trial, code: int, phase: str, out: str, err: str) -> list[str]:
+def _codes(command: str, name: str, was_over: bool, out: str, err: str) -> set[int]:
     """What Python alone would end with; 3 for a repeat that was cut short once it had begun."""
-    number = getattr(signal, trial.signal)
+    number = getattr(signal, name)
     fits = {-number}
-    if trial.signal == "SIGINT" and "Fatal Python error: init_" in err:  # Python's own start was interrupted
+    if name == "SIGINT" and "Fatal Python error: init_" in err:  # Python's own start was interrupted
         fits |= {1}
-    if trial.command == "repeat" and trial.signal != "SIGKILL":
+    if command == "repeat" and name != "SIGKILL":
         fits |= {3}
         if "tracer: run 1" in err:
             fits -= {-number}
-    if phase == "over" or "tracer: wrote" in err or ("ends" in out and trial.command == "run"):
+    if was_over or "tracer: wrote" in err or ("ends" in out and command == "run"):
         fits |= {0, -number}  # everything was done by then
-    return [] if code in fits else [f"exit code {code}"]
-
-
-def _wrong_files(trial: Trial, folder: Path, phase: str) -> list[str]:
-    wrong = []
-    for path in (folder / "out").iterdir():
-        try:
-            is_of_lines = re.search(r"\.lines(\.\d+)*$", path.name) is not None
-            if path.name.startswith(".") or (path.suffix not in (".json", ".values") and not is_of_lines):
-                wrong.append(f"{path.name} is left")
-            elif path.suffix == ".values" and path.stat().st_size:
-                read_values(path)
-            elif path.suffix == ".json" and path.name != "repeat.json":
-                Trace.load(path)
-        except TracerError as problem:
-            wrong.append(str(problem))
-    if trial.command == "run" and phase == "training" and trial.signal != "SIGKILL":
-        wrong += [] if (folder / "out" / "trace.json").exists() else ["the trace is missing"]
-    return wrong + [f"tmp/{path.name} is left" for path in (folder / "tmp").glob("tracer-*")]
-
-
-#: Seconds that the commands take on a quiet machine.
-ABOUT = {"run": 5.0, "repeat": 14.0}
-
-
-TRIALS = trials(8)
-#: The cheaper command; signals to the other are also sent in ``repeated/test_ending.py``.
-IN_EVERY_RUN = TRIALS[:1]
-
-
-def _named(trial: Trial) -> str:
-    return f"{trial.command}-{trial.signal}-{trial.moment:.3f}"
+    return fits
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
-@pytest.mark.parametrize("trial", slow_unless(IN_EVERY_RUN, TRIALS), ids=_named)
-def test_a_signal_at_a_random_moment_ends_all_with_the_right_code_and_leaves_nothing(trial: Trial) -> None:
-    ended = send(trial, ABOUT[trial.command])
-    assert not ended.wrong, f"{trial}, {ended.phase}, {ended.seconds:.1f} s:\n{ended.said}"
+@pytest.mark.parametrize(("command", "name", "moment"), slow_unless(TRIALS[:1], TRIALS))
+def test_a_signal_at_a_random_moment_ends_all_with_the_right_code_and_leaves_nothing(
+    tmp_path: Path, command: str, name: str, moment: float
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "train.py").write_text(SCRIPT)
+    started = subprocess.Popen(
+        [sys.executable, "-m", "tracer", *COMMANDS[command]],
+        cwd=tmp_path,
+        env={**PLAIN, "TMPDIR": str(tmp_path / "tmp"), "TORCH_WARM_POOL": "0"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_hears_signals,
+    )
+    time.sleep(moment * ABOUT[command])
+    was_over = started.poll() is not None
+    with suppress(ProcessLookupError):
+        started.send_signal(getattr(signal, name))
+    began = time.monotonic()
+    with suppress(subprocess.TimeoutExpired):
+        started.wait(HANGS)
+    while _session(started.pid) and time.monotonic() - began < HANGS:
+        time.sleep(0.05)
+    left = _session(started.pid)
+    for number in left:
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+    out, err = started.communicate()
+    assert not left, out + err
+    assert "internal error" not in err
+    assert started.returncode in _codes(command, name, was_over, out, err), out + err
+    for path in (tmp_path / "out").iterdir():
+        is_of_lines = re.search(r"\.lines(\.\d+)*$", path.name) is not None
+        assert not path.name.startswith(".")
+        assert is_of_lines or path.suffix in (".json", ".values")
+        if path.suffix == ".values" and path.stat().st_size:
+            read_values(path)
+        elif path.suffix == ".json" and path.name != "repeat.json":
+            Trace.load(path)
+    trained = not was_over and out.count("begins") > out.count("ends")
+    if command == "run" and trained and name != "SIGKILL":
+        assert (tmp_path / "out" / "trace.json").exists(), out + err
+    if name != "SIGKILL":  # which leaves nobody to take it away
+        assert not list((tmp_path / "tmp").glob("tracer-*"))
