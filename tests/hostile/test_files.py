@@ -82,10 +82,7 @@ READ_BY: dict[str, tuple[str, list[str]]] = {
     ("what", "kind"),
     [*(("trace", kind) for kind in NO_FILES), *((what, kind) for what in READ_BY for kind in ("pipe", "sparse"))],
 )
-def test_every_command_refuses_it_in_one_line(
-    what: str, kind: str, tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_every_command_refuses_it_in_one_line(what: str, kind: str, tracer: Command) -> None:
     given = {"self": tensor("float32", 10, 4), "dim": 0, "index": tensor("int64", 5), "source": tensor("float32", 5, 4)}
     trace(call(given=given, inputs="1")).save("good.json")
     name, line = READ_BY[what]
@@ -98,10 +95,7 @@ def test_every_command_refuses_it_in_one_line(
     assert not Path("r.py").exists()
 
 
-def test_a_pipe_among_the_sources_silences_nothing_and_holds_up_nothing(
-    tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_pipe_among_the_sources_silences_nothing_and_holds_up_nothing(tracer: Command) -> None:
     os.mkfifo("train.py")
     trace(call(), call(location="a\0b.py:3"), call(location="x" * 5000 + ".py:1")).save("t.json")
     assert tracer("check", "t.json", "--backend", "cuda").code == 1
@@ -132,10 +126,7 @@ def test_a_place_is_a_path_and_a_line_of_few_digits(location: str, path: str, li
 
 
 @pytest.mark.parametrize("format_name", ["text", "html", "sarif", "markdown"])
-def test_numbers_that_are_none_make_no_command_fail(
-    format_name: str, tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_numbers_that_are_none_make_no_command_fail(format_name: str, tracer: Command) -> None:
     devices = (CudaDevice(name="a GPU", capability="²"), CudaDevice(name="another", capability="9" * 5000))
     places = [call(location=f"train.py:{number}", called_from=f"run.py:{number}") for number in ("²", "9" * 5000)]
     trace(*places, environment=environment(devices=devices)).save("t.json")

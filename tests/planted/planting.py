@@ -12,7 +12,6 @@ A clean twin gives no finding but draws from generators that it seeded.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -66,7 +65,7 @@ def said_in(text: str) -> dict[str, list[str]]:
 def report_on(script: Path, text: str, folder: Path, here: Command | None = None) -> Report:
     """Run ``text``, ``script`` or its twin, in ``folder`` under ``tracer run``, and judge its trace as it asks.
 
-    ``here``: in this process, where nothing hangs on what happened in it before.
+    ``here``: in this process and the folder that it is in, where nothing hangs on what happened before.
     """
     said = said_in(text)
     variables = dict(one.split("=", 1) for one in said["env"])
@@ -74,11 +73,7 @@ def report_on(script: Path, text: str, folder: Path, here: Command | None = None
         pytest.skip(f"needs torch {said['torch'][0]}")
     (folder / script.name).write_text(text, encoding="utf-8")
     command = ["run", "-o", "trace.json", *said["run"], script.name]
-    if here is None:
-        done = process(*command, cwd=folder, module=True, **variables)
-    else:
-        os.chdir(folder)
-        done = here(*command)
+    done = process(*command, cwd=folder, module=True, **variables) if here is None else here(*command)
     assert done.code == 0, done.err
     return judge(Trace.load(folder / "trace.json"), **dict(one.split("=", 1) for one in said["judge"]))
 

@@ -27,10 +27,10 @@ def test_a_clean_twin_raises_nothing(script: Path, tmp_path: Path) -> None:
 
 
 @of(("memory", "writes"))
-def test_a_fault_of_memory_is_found_at_its_line(script: Path, tmp_path: Path, here: Command) -> None:
-    expect_found(script, tmp_path, here)
+def test_a_fault_of_memory_is_found_at_its_line(script: Path, tmp_path: Path, tracer: Command) -> None:
+    expect_found(script, tmp_path, tracer)
 
 
 @of(("memory", "writes"))
-def test_a_clean_twin_of_memory_raises_nothing(script: Path, tmp_path: Path, here: Command) -> None:
-    expect_nothing(script, tmp_path, here)
+def test_a_clean_twin_of_memory_raises_nothing(script: Path, tmp_path: Path, tracer: Command) -> None:
+    expect_nothing(script, tmp_path, tracer)

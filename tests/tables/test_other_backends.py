@@ -295,10 +295,8 @@ def test_in_deterministic_mode_a_transformer_step_holds_no_known_risk_on_an_npu(
     assert set(tally.as_is) == {Verdict.DETERMINISTIC, Verdict.SEEDED, Verdict.UNKNOWN}
 
 
-def test_the_command_line_reports_a_transformer_step_for_an_npu(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = Command(capsys, monkeypatch)("report", GPT2, "--backend", "npu", "--format", "csv")
+def test_the_command_line_reports_a_transformer_step_for_an_npu(tracer: Command) -> None:
+    done = tracer("report", GPT2, "--backend", "npu", "--format", "csv")
     assert done.code == 0
     rows = list(csv.DictReader(done.out.splitlines()))
     assert {row["backend"] for row in rows} == {"npu"}
@@ -322,11 +320,9 @@ SUPPORTED: list[tuple[str, str, str, dict[str, Any], str]] = [
     # ROCm: AMD's libraries in place of NVIDIA's, the rest as CUDA.
     ("rocm", "2.6", "mm.default", {}, "NU"),
     ("rocm", "2.13", "miopen_convolution.default", {}, "NN"),
-    ("rocm", "2.13", "miopen_rnn.default", {}, "NN"),
     ("rocm", "2.13", "_flash_attention_backward.default", {}, "NN"),
     ("rocm", "2.13", "index_add.default", {}, "ND"),
     ("rocm", "2.13", "bincount.default", {"given.weights": True}, "NR"),
-    ("rocm", "2.13", "cumsum.default", {"shape.scan_is_whole": True}, "ND"),
     ("rocm", "2.13", "add.Tensor", {}, "DD"),
     # What CUDA's rules say of an overload goes before a class that names its packet.
     ("mps", "2.13", "_coalesce.default", {"layout": "sparse_coo"}, "DD"),
@@ -334,10 +330,7 @@ SUPPORTED: list[tuple[str, str, str, dict[str, Any], str]] = [
     ("rocm", "2.13", "add.Tensor", {"operands.uncoalesced": True}, "ND"),
     ("rocm", "2.13", "sum.dim_IntList", {}, "DD"),
     ("rocm", "2.13", "sum.dim_IntList", {"layout": "sparse_csr"}, "UU"),
-    ("rocm", "2.13", "_log_softmax_backward_data.default", {}, "DD"),
     ("rocm", "2.13", "linalg_qr.default", {}, "UU"),
-    ("rocm", "2.13", "_grouped_mm.default", {}, "UU"),
-    ("rocm", "2.13", "_fft_c2c.default", {}, "UU"),
     # MPS: silent in 2.6, refusing more from version to version.
     ("mps", "2.6", "scatter_add.default", {}, "NN"),
     ("mps", "2.13", "scatter_add.default", {}, "NR"),
@@ -346,7 +339,6 @@ SUPPORTED: list[tuple[str, str, str, dict[str, Any], str]] = [
     ("mps", "2.15", "embedding_dense_backward.default", {}, "NR"),
     ("mps", "2.15", "mm.default", {}, "UU"),
     ("mps", "2.15", "mul.Tensor", {}, "DD"),
-    ("mps", "2.15", "view.default", {}, "DD"),
     ("mps", "2.15", "native_dropout.default", {}, "SS"),
     # XPU: CUDA's refusals under other names, oneDNN asked for repeatable kernels in the mode alone.
     ("xpu", "2.13", "addmm.default", {}, "ND"),
@@ -357,44 +349,30 @@ SUPPORTED: list[tuple[str, str, str, dict[str, Any], str]] = [
     ("xpu", "2.13", "grid_sampler_2d_backward.default", {}, "NR"),
     ("xpu", "2.13", "_adaptive_avg_pool2d_backward.default", {}, "DR"),
     ("xpu", "2.13", "_embedding_bag_backward.default", {"arg.mode": "sum"}, "DD"),
-    ("xpu", "2.13", "relu.default", {}, "DD"),
-    ("xpu", "2.13", "native_batch_norm.default", {}, "DD"),
-    ("xpu", "2.6", "native_layer_norm_backward.default", {}, "DD"),
     ("xpu", "2.13", "_softmax.default", {}, "DD"),
     ("xpu", "2.13", "_softmax.default", {"layout": "sparse_coo"}, "UU"),
-    ("xpu", "2.13", "cumsum.default", {}, "DD"),
-    ("xpu", "2.13", "_fft_r2c.default", {}, "UU"),
     ("xpu", "2.13", "sum.dim_IntList", {}, "DD"),
     ("xpu", "2.13", "sum.dim_IntList", {"layout": "sparse_coo"}, "UU"),
-    ("xpu", "2.13", "nll_loss_forward.default", {}, "DD"),
-    ("xpu", "2.13", "_foreach_norm.Scalar", {}, "DD"),
     ("xpu", "2.13", "_foreach_mm.default", {}, "UU"),
     # Classes of ops that no device can make vary.
     ("xpu", "2.13", "nonzero.default", {}, "DD"),
-    ("mps", "2.13", "floor_divide.default", {}, "DD"),
     ("mps", "2.13", "sum.dim_IntList", {}, "DD"),
     # MPS: torch's own Metal kernels, by the version that has them; Apple's graph stays unknown.
     ("mps", "2.12", "sum.dim_IntList", {}, "UU"),
     ("mps", "2.13", "_softmax.default", {}, "UU"),
     ("mps", "2.15", "_softmax.default", {}, "DD"),
-    ("mps", "2.13", "native_layer_norm.default", {}, "DD"),
     ("mps", "2.15", "native_layer_norm_backward.default", {"arg.output_mask0": True}, "UU"),
-    ("mps", "2.13", "sort.stable", {}, "DD"),
-    ("mps", "2.6", "max.default", {}, "DD"),
     ("mps", "2.13", "max.dim", {}, "UU"),
     ("mps", "2.13", "linear.default", {"dtype": "bfloat16"}, "NN"),
     ("mps", "2.13", "linear.default", {}, "UU"),
     ("mps", "2.13", "scatter.src", {}, "CU"),
-    ("mps", "2.13", "nll_loss_backward.default", {}, "DD"),
     ("mps", "2.13", "add.Tensor", {"layout": "sparse_coo"}, "UU"),
     ("mps", "2.12", "add.Tensor", {"operands.sparse": True}, "UU"),
     ("mps", "2.13", "add.Tensor", {"operands.sparse": True}, "DR"),
     ("mps", "2.13", "add_.Tensor", {"operands.sparse": True, "operands.uncoalesced": True}, "NR"),
     ("mps", "2.13", "mul.Tensor", {"operands.sparse": True}, "UU"),
-    ("xpu", "2.13", "_foreach_mul.List", {"operands.sparse": True}, "UU"),
     ("xpu", "2.13", "addmm.default", {"layout": "sparse_coo"}, "UU"),
     ("xpu", "2.13", "index_select.default", {"layout": "sparse_coo"}, "UU"),
-    ("mps", "2.13", "index_select.default", {"layout": "sparse_coo"}, "UU"),
 ]
 
 
