@@ -10,17 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.files.test_tables import HEADERS
 from tests.support.build import call, trace
 from tests.support.command import Command, process
 from tracer.report import FORMATS
 from tracer.runner.script import source_at_hand
 from tracer.trace import Trace
 from tracer.trace.records import TraceSource
-
-HEADER = (
-    "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,deterministic_mode,"
-    "cause,remedy,evidence"
-)
 
 
 @pytest.fixture
@@ -37,7 +33,7 @@ def rows(text: str) -> list[dict[str, str]]:
 def test_a_trace_is_judged_for_the_target_that_is_named(saved: Path, tracer: Command) -> None:
     done = tracer("report", saved, "--backend", "cuda", "--torch", "2.13", "--format", "csv")
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines()[0] == HEADER
+    assert done.out.splitlines()[0] == HEADERS["findings"]
     (row,) = [row for row in rows(done.out) if row["op"].startswith("aten.index_add_")]
     assert (row["backend"], row["count"], row["verdict"]) == ("cuda", "3", "nondeterministic")
     assert row["location"] == "train.py:10"

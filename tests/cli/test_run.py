@@ -141,19 +141,6 @@ def test_steps_that_recording_cannot_follow_are_said_to_be_so(
     assert says in Trace.load("trace.json").partial
 
 
-@pytest.mark.slow
-def test_two_ranks_of_torchrun_write_two_traces_that_merge(tmp_path: Path) -> None:
-    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "tracer")
-    line = ("run", "-o", "t.json", "--steps", "1:2", SCRIPTS / "two_ranks.py")
-    done = process(*launch, *line, cwd=tmp_path)
-    assert done.code == 0, done.err
-    traces = [Trace.load(tmp_path / f"t.rank{rank}.json") for rank in (0, 1)]
-    assert traces[0].calls == traces[1].calls
-    assert [one.sources[0].rank for one in traces] == [0, 1]
-    merged = tracer_process("report", "t.rank0.json", "t.rank1.json", "--format", "json", cwd=tmp_path)
-    assert merged.code == 0, merged.err
-
-
 @pytest.mark.parametrize(
     ("words", "given"),
     [

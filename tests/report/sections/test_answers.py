@@ -83,7 +83,12 @@ def test_the_headline_is_the_worst_that_was_found(found: list[str], words: str) 
         assert headline(report(summed))[1] == "Two runs can differ if network switches do the sum"
 
 
-def test_nothing_recorded_is_not_called_safe() -> None:
+def test_nothing_recorded_is_not_called_safe_but_draws_outside_ops_are_something() -> None:
+    drawn = process_finding("environment-python-generator", about="generator", subject="python")
+    said = answers(report(drawn, clean=0))[0].sentence
+    assert said == "Two runs of this step can differ. At risk: 1 unseeded generator."
+    started = headline(report(clean=0, training=Training.ELSEWHERE))
+    assert started == (Verdict.UNKNOWN, "Nothing was recorded; processes were started that were not followed")
     empty = report(clean=0)
     assert headline(empty)[1] == "Nothing was recorded"
     first, second = (answer.sentence for answer in answers(empty))
@@ -128,12 +133,6 @@ def test_draws_that_the_program_seeded_ask_for_nothing() -> None:
     assert made.plan == ()
     assert headline(made)[1] == f"No risk found in 100 calls{NOT_JUDGED}; draws that were seen are seeded"
     assert answers(made)[0].sentence == f"{headline(made)[1]}."
-
-
-def test_draws_outside_ops_are_something_recorded() -> None:
-    made = report(process_finding("environment-python-generator", about="generator", subject="python"), clean=0)
-    assert headline(made)[1] == "Two runs of this step can differ"
-    assert answers(made)[0].sentence == "Two runs of this step can differ. At risk: 1 unseeded generator."
 
 
 def test_the_mode_is_answered_for_calls_and_for_the_process_apart() -> None:
@@ -226,14 +225,6 @@ def test_an_inference_is_called_one_in_every_sentence(gradients: Gradients, said
     for form in (made.to_html(), to_text(made, width=200, color=False, limit=None)):
         assert said.partition(".")[0].casefold() in form.casefold()
         assert "nothing is known of a training" not in form
-
-
-def test_processes_that_were_not_followed_are_said_where_nothing_was_recorded() -> None:
-    made = report(clean=0, training=Training.ELSEWHERE)
-    assert headline(made) == (
-        Verdict.UNKNOWN,
-        "Nothing was recorded; processes were started that were not followed",
-    )
 
 
 def test_where_no_risk_was_found_the_headline_names_what_was_not_seen() -> None:

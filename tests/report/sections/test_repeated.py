@@ -63,20 +63,12 @@ def test_the_plan_puts_what_was_seen_before_what_could_and_numbers_it_anew() -> 
 
 
 ALL = Held(circumstances=("hash-seed", "clock", "memory"), is_all=True, agrees=True, runs=2)
-
+WORDS = {"clause": "the clock is held", "shows": "a moment or a duration reaches the step"}
 CLOCK = Held(
-    circumstances=("clock",),
-    agrees=True,
-    runs=3,
-    is_cause=True,
-    clause="the clock is held",
-    shows="a moment or a duration reaches the step",
-    remedy="count steps and not seconds",
+    circumstances=("clock",), agrees=True, runs=3, is_cause=True, remedy="count steps and not seconds", **WORDS
 )
-
-NO_PROOF = Held(
-    circumstances=("folder",), is_all=True, agrees=False, runs=1, no_proof="the script ends with exit code 1 then"
-)
+ENDS = "the script ends with exit code 1 then"
+NO_PROOF = Held(circumstances=("folder",), is_all=True, agrees=False, runs=1, no_proof=ENDS)
 
 
 def of(*held: Held, not_held: str = "") -> Repeated:
@@ -92,7 +84,7 @@ def of(*held: Held, not_held: str = "") -> Repeated:
             "They agree when the clock is held: a moment or a duration reaches the step, first at train.py:18",
         ),
         (of(ALL), "They agree when all of hash-seed, clock, memory are held; which of them decides was not determined"),
-        (of(NO_PROOF), "Holding circumstances (folder) proves nothing here: the script ends with exit code 1 then"),
+        (of(NO_PROOF), "Holding circumstances (folder) proves nothing here: " + ENDS),
         (of(), ""),
     ],
     ids=["cause", "not-found", "no-proof", "nothing"],
