@@ -26,16 +26,16 @@ def groups(trace: Trace) -> Counter[tuple[Any, ...]]:
     torch detaches a fake tensor that becomes a parameter. Gloo composes a scattered reduction of a split and a copy,
     which NCCL does not. FSDP views a parameter anew that lies at no address.
     """
+    changed = {
+        ("aten.detach.default", Phase.OTHER),
+        ("aten.detach.default", Phase.FORWARD),
+        *((op, phase) for op in ("aten.split.Tensor", "aten.copy_.default") for phase in (Phase.OTHER, Phase.BACKWARD)),
+    }
     counted: Counter[tuple[Any, ...]] = Counter()
     for one in trace.calls:
-        shapes = tuple(getattr(value, "shape", None) for value in one.given.values())
-        if one.op == "aten.detach.default" and one.phase in (Phase.OTHER, Phase.FORWARD):
-            continue
-        if "FSDP" in one.module and one.phase is Phase.FORWARD and one.op == "aten.view.default":
-            continue
-        if one.op in ("aten.split.Tensor", "aten.copy_.default") and one.phase in (Phase.OTHER, Phase.BACKWARD):
-            continue
-        if not one.op.startswith("profiler."):
+        is_view = "FSDP" in one.module and (one.op, one.phase) == ("aten.view.default", Phase.FORWARD)
+        if not is_view and (one.op, one.phase) not in changed and not one.op.startswith("profiler."):
+            shapes = tuple(getattr(value, "shape", None) for value in one.given.values())
             counted[one.op, one.phase, one.module, one.location, shapes, one.facts.get("subclass")] += one.count
     return counted
 

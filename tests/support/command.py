@@ -50,11 +50,23 @@ class Command:
 
 
 def run_here(folder: Path, *args: str | Path) -> Finished:
-    """``tracer ARGS`` in this process and in ``folder``: for fixtures of a module, which no test's fixtures serve."""
+    """``tracer ARGS`` in this process and in ``folder``: for fixtures of a module, which no test's fixtures serve.
+
+    What begins before a test is not put back behind it, so threads and variables are put back here.
+    """
+    import torch
+
+    threads, variables = torch.get_num_threads(), dict(os.environ)
     out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.chdir(folder)
-        code = _call(patch, args)
+    try:
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(folder)
+            code = _call(patch, args)
+    finally:
+        torch.set_num_threads(threads)
+        for name in os.environ.keys() - variables.keys():
+            del os.environ[name]
+        os.environ.update(variables)
     return Finished(code, out.getvalue(), err.getvalue())
 
 
