@@ -298,16 +298,6 @@ def test_memory_that_others_filled_is_not_unwritten(compared: Callable[..., Dive
     assert root.cause is RootCause.INPUT_DATA
 
 
-def test_a_write_of_numpys_stays_one(compared: Callable[..., Divergence]) -> None:
-    def step(value: float) -> None:
-        made = torch.randn(3)
-        made.numpy()[1] = value
-        made[1:].exp()
-
-    (root,) = compared(step, 1.0, 2.0).roots
-    assert root.cause is RootCause.OUTSIDE_CHANGE
-
-
 def test_what_is_chosen_by_a_draw_that_differs_follows_from_it(compared: Callable[..., Divergence]) -> None:
     def step(seed: int) -> None:
         made = [torch.randn(3) for _ in range(8)]

@@ -196,14 +196,6 @@ LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
         },
         [("rates = torch", "`rates` (LambdaLR) is 2 steps behind")],
     ),
-    "a copy that learns slowly": (
-        {
-            "setup": "teacher = nn.Linear(4, 4)\nteacher.requires_grad_(False)",
-            "before": "x = x + teacher(x)",
-            "after": "teacher.weight.data.mul_(0.9)",
-        },
-        [("teacher = nn.Linear", "`teacher` was not restored")],
-    ),
     "the second of two schedulers of a class": (
         {
             "setup": "one = torch.optim.lr_scheduler.StepLR(optimizer, 1)\n"
@@ -213,14 +205,6 @@ LOST: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
             "restore": 'one.load_state_dict(held["one"])',
         },
         [("two = torch", "`two` (StepLR) is 2 steps behind")],
-    ),
-    "what another object keeps than the one that reads it": (
-        {
-            "setup": WARMS,
-            "before": "x = warmed.scaled(x)",
-            "after": "warm.ended()",
-        },
-        [("warm = Warm()", "`warm.heat` is 4.0, and 1.0")],
     ),
     "an average in a dictionary": (
         {
