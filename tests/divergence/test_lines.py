@@ -397,6 +397,17 @@ WAYS = {
         "op(sorted(entry.name for entry in os.scandir()))\n",
         5,
     ),
+    "what names a file that C++ writes and that is listed": (
+        "import torch\ntime.sleep(0.02)\nname = os.urandom(5).hex()\ntorch.save(1, name)\nop(sorted(os.listdir()))\n",
+        7,
+    ),
+    "what is made of files that merely are listed": (
+        "import gzip\nos.makedirs('in', exist_ok=True)\nfor each in 'ab':\n"
+        "    open(f'in/{each}', 'wb').write(gzip.compress(each.encode()))\nnames = sorted(os.listdir('in'))\n"
+        "def load(names):\n    got = []\n    for k in (range(2) if K else (1, 0)):\n        got.append(names[k])\n"
+        "    return got\nop(load(names))\n",
+        12,
+    ),
     "what is listed beside a file that is gone": (
         "name = os.urandom(5).hex()\nopen(name, 'w').close()\nos.remove(name)\n"
         "open('only' if K else 'other', 'w').close()\nop(sorted(os.listdir()))\n",

@@ -662,13 +662,14 @@ class _Comparison:
         if unequal:
             static = {name: origins for name in unequal if (origins := self._static(frame, name))}
             rest = [name for name in unequal if name not in static]
+            is_alike = all(self._is_alike(frame, row.line, name) for name in rest)  # who is given it differs, at most
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
             if not found and all(any(path.startswith(f"{name}.") for path in text.stores) for name in rest):
                 found = _NOTHING.union(*(frame.differing.get(name, _NOTHING) for name in rest))  # as it did before
             if not found and rest:
                 if not _hashes(_source_of(text)):
                     found = _NOTHING.union(*(self._known(frame, name) for name in rest))
-                found = found or self._wrote(frame, row, text)
+                found = found or (_NOTHING if is_alike else self._wrote(frame, row, text))
             found |= self._shares(frame, line, text, rest, found, unseen)
             takes = not frame.open.isdisjoint(path.partition(".")[0] for path in text.reads)
             if takes or self._may_bring_in(text, frame, rest):
@@ -686,8 +687,7 @@ class _Comparison:
                     self.orders |= root
                 elif meets:
                     self.generators |= dict.fromkeys(root, _POLL)
-                alike = (self._is_alike(frame, row.line, name) for name in rest)
-                self.handed |= root - self.orders if all(alike) else _NOTHING
+                self.handed |= root - self.orders if is_alike else _NOTHING
                 found |= root
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
             self._makes(frame, row.line, text, rest, found)
@@ -702,9 +702,9 @@ class _Comparison:
             found = found.union(*static.values())
             for name in rest:
                 self._note(frame, name, found)
-        if not unequal:  # names of files that this run made, which no value shows
-            listed = (file for file in row.files if not file[1])
-            unseen = unseen.union(*(self._writers(frame.process, *file) for file in listed))
+        if not unequal:  # temporary names of files that this run made, which no value shows
+            listed = (file for file in row.files if file[1] <= 0)
+            unseen = unseen.union(*(self._writers(frame.process, *file, is_hidden=True) for file in listed))
         source = _source_of(text) if is_over else None
         stored = (frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL))
         given = [*filter(None, (*stored, row.changed.get(RETURNED)))]
@@ -814,22 +814,27 @@ class _Comparison:
         while not files and not self._varies(text):
             text = self.one.text(above, line)
             names = {path.partition(".")[0] for path in (*text.reads, *text.stores)}
-            files = [file for name in sorted(names) for file in above.files.get(name, ())]
+            read = (file for name in sorted(names) for file in above.files.get(name, ()))
+            files = [file for file in read if file[1] > 0]  # what lists them differs by itself
             if above.parent is None:
                 break
             above, line = above.parent, above.entered.parent_line
         return _NOTHING.union(*(self._writers(frame.process, *file) for file in files))
 
-    def _writers(self, process: str, opened: int, written: int) -> Origins:
-        """The origins of what was written into a file in the meantime; the line that wrote it, where none is seen."""
+    def _writers(self, process: str, opened: int, written: int, *, is_hidden: bool = False) -> Origins:
+        """The origins of what was written into a file in the meantime; the line that wrote it, where none is seen.
+        ``is_hidden``: the names that a listing shows agree, so that a temporary one alone can be another."""
         rows = self.done[process]
         first = bisect_left(rows, opened or written, key=lambda row: row.at)
         last = bisect_left(rows, max(opened, written) + _TICK, key=lambda row: row.at)
         found = rows[first : last + 1]
-        if not written and found:  # it is only listed
-            made = found[0]
-            is_named_there = not made.origins and self._varies(made.text)
-            return self._root(LineKind.LINE, made.frame, made.line, made.frame) if is_named_there else made.origins
+        if written <= 0 and found:  # it is only listed
+            near = found if written else found[:1]  # by the file's own time, it was made at one of these
+            for made in near if not any(each.origins for each in near) else ():
+                source = _source_of(made.text)
+                if source is not None and (source.id == "temporary-name" if is_hidden else source.varies):
+                    return self._root(LineKind.LINE, made.frame, made.line, made.frame)
+            return _NOTHING if is_hidden else _NOTHING.union(*(each.origins for each in near))
         if opened and found:  # by lines that read what was opened
             handles = {path.partition(".")[0] for path in found[0].text.stores}
             using = [row for row in found if handles.intersection(path.partition(".")[0] for path in row.text.reads)]

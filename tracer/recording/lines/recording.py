@@ -67,8 +67,8 @@ _COSTLY, _SETTLED = 128, 32
 _OF_IMPORTS = 200_000
 #: Temporary names, the latest, that are looked for in texts.
 _NAMES = 64
-#: Names in a listed folder, the latest, whose makers are looked for.
-_LISTED = 64
+#: Names in a listed folder, the latest, whose makers are looked for; of so many that are looked at.
+_LISTED, _MOST_LISTED = 64, 4096
 #: What is added to the numbers of rows where they begin anew.
 _ANEW = 1 << 40
 
@@ -130,6 +130,8 @@ class LineRecording:
         forms = (form(root) for root in roots for form in (os.path.abspath, os.path.realpath))
         self._roots = tuple({os.path.join(root, "") for root in forms})
         self._began = time.time_ns()
+        self._lists = False
+        """Whether it lists a folder itself."""
         self._written_at: dict[str, dict[str, int]] = {}
         """By folder: what was opened there to be written, or made, and when."""
         self._made: Counter[str] = Counter()
@@ -215,9 +217,22 @@ class LineRecording:
 
     def lists(self, folder: str) -> None:
         """A folder is listed. Names in it that this run made come from where they were made."""
-        made = self._written_at.get(os.path.abspath(folder), {})
+        folder = os.path.abspath(folder)
+        made = self._written_at.get(folder, {})
         latest = islice(reversed(made.items()), _LISTED)
         self.thread.files.update((path, (at, 0)) for path, at in latest if os.path.lexists(path))
+        if os.stat(folder).st_mtime_ns < self._began or self._lists:
+            return
+        self._lists = True  # no audit of what the recorder lists itself
+        try:
+            with os.scandir(folder) as entries:  # what C++ wrote (`torch.save`), of which Python is not told
+                others = (entry for entry in islice(entries, _MOST_LISTED) if entry.path not in made)
+                unknown = [entry for entry in others if not entry.name.startswith(f"{self.path.stem}.")]
+            times = ((entry.path, entry.stat(follow_symlinks=False).st_mtime_ns) for entry in unknown)
+            new = sorted(((at // 1000, path) for path, at in times if at >= self._began), reverse=True)
+            self.thread.files.update((path, (at, -1)) for at, path in new[:_LISTED])
+        finally:
+            self._lists = False
 
     def names(self, path: str) -> None:
         """A temporary file or folder is made: its name is another one in each run, its place among those is not."""
