@@ -126,6 +126,16 @@ def test_a_line_reaches_the_call_at_the_end_of_its_way(way: tuple[str, ...], op:
     assert f"it reaches {op} at" in said
 
 
+@pytest.mark.parametrize(("agrees", "reaches"), [(None, "may reach"), (False, "may reach"), (True, "reaches")])
+def test_a_way_that_is_not_seen_whole_is_certain_once_a_run_has_proven_it(agrees: bool | None, reaches: str) -> None:
+    source = LineSource(location="train.py:5", source="clock", path=("train.py:41",), reaches=True, is_followed=False)
+    held = () if agrees is None else (HeldLine(lines=("train.py:5",), agrees=agrees, runs=1),)
+    found = msgspec.structs.replace(
+        repeated(divergence(root(cause=RootCause.INPUT_DATA))), sources=(source,), held_lines=held
+    )
+    assert f"; it {reaches} aten.index_put_ at train.py:41" in line_sentence(found)
+
+
 @pytest.mark.parametrize(
     ("names", "marks", "said"),
     [

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from tracer.divergence.lines import LineKind, LineSource
 from tracer.divergence.model import Root
 from tracer.divergence.repeated import HeldLine, Repeated, remedy_of, rows_of
@@ -22,7 +24,9 @@ _GENERATORS = {"python": "Python's `random`", "numpy": "NumPy's global generator
 def line_sentence(repeated: Repeated) -> str:
     """The first line at which the runs begin to differ, and its proof, without a full stop; empty if none is known."""
     roots = (*repeated.numbered, *(held.first for held in repeated.held if held.first is not None))
-    named = line_clause(repeated.sources, roots, repeated.second, repeated.texts)
+    proven = repeated.proven_lines  # a run has shown that those reach it
+    sources = [replace(each, is_followed=each.is_followed or each.location in proven) for each in repeated.sources]
+    named = line_clause(sources, roots, repeated.second, repeated.texts)
     return ". ".join(filter(None, (named, proof_of(repeated)))) if named else ""
 
 
