@@ -97,8 +97,10 @@ class _HasOptimizer:
             # torch wraps the method as it makes the first instance
             made = {(id(each), sys.getrefcount(each)) for each in classes if hasattr(vars(each).get("step"), "hooked")}
             if not made <= self._none_of:
-                young_first = (each for generation in range(3) for each in gc.get_objects(generation))
-                found = (each for each in young_first if issubclass(type(each), Optimizer))
+                kinds = frozenset(classes)
+                young_first = map(gc.get_objects, range(3))
+                holding = (objects for objects in young_first if not kinds.isdisjoint(map(type, objects)))
+                found = (each for objects in holding for each in objects if type(each) in kinds)
                 self._one = next(map(weakref.ref, found), lambda: None)
                 if self._one() is None and _COUNTS_REFERENCES:
                     self._none_of = made
