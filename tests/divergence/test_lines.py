@@ -176,6 +176,19 @@ ROOTS = {
         "import os\ndef work():\n    x = os.urandom(9)\n    return [*x]\nfor y in work():\n    z = 1000 + y\n",
         [(4, LineKind.LINE)],
     ),
+    "a clock beside another reading of it": (
+        "import time\na = time.time()\nb = time.time() + a\n",
+        [(3, LineKind.LINE), (4, LineKind.LINE)],
+    ),
+    "a branch on what differs": (
+        "import os\nk = os.urandom(8)\nx = 1\nfor byte in k:\n    if byte % 2:\n        x += byte\ny = x\n",
+        [(3, LineKind.LINE)],
+    ),
+    "numbers of the system in a thread's object": (
+        "import threading\nthreads = [threading.Thread(target=int) for k in range(2)]\n"
+        "for t in threads:\n    t.start()\n    t.join()\n",
+        [],
+    ),
     "nothing": ("import random\nrandom.seed(0)\nx = random.random()\n", []),
 }
 
@@ -705,11 +718,6 @@ def test_a_method_of_what_no_name_leads_to_is_known(tmp_path: Path, program: str
     assert [source.source for source in found] == [expected]
 
 
-def test_a_line_that_reads_a_clock_beside_another_reading_is_a_root_too(tmp_path: Path) -> None:
-    source = "import time\na = time.time()\nb = time.time() + a\n"
-    assert lines_of(compared(tmp_path, source)) == [(3, LineKind.LINE), (4, LineKind.LINE)]
-
-
 def test_a_generator_that_is_first_seen_as_it_is_seeded_has_the_seeds_origin(tmp_path: Path) -> None:
     first, second = (
         [*traced(tmp_path, "s = A\nx = s\ny = x\n".replace("A", seed), name=name)]
@@ -1165,11 +1173,6 @@ def test_what_one_run_alone_executes_has_the_branch_as_origin(tmp_path: Path) ->
         assert [source.calls for source in result.sources] == [1]
 
 
-def test_a_branch_on_what_differs_is_no_root(tmp_path: Path) -> None:
-    source = "import os\nk = os.urandom(8)\nx = 1\nfor byte in k:\n    if byte % 2:\n        x += byte\ny = x\n"
-    assert lines_of(compared(tmp_path, source)) == [(3, LineKind.LINE)]
-
-
 def test_one_more_call_of_a_function_shifts_nothing_elsewhere(tmp_path: Path) -> None:
     source = """\
         import random
@@ -1592,18 +1595,6 @@ def test_rows_that_a_worker_left_out_are_no_branch(tmp_path: Path) -> None:
         """
     found = compared(tmp_path, source, second="2")
     assert [kind for line, kind in lines_of(found) if 2 < line < 8] == [], lines_of(found)
-
-
-def test_numbers_of_the_system_in_a_threads_object_are_no_values(tmp_path: Path) -> None:
-    source = """\
-        import threading
-        def work(): pass
-        threads = [threading.Thread(target=work) for k in range(2)]
-        for t in threads:
-            t.start()
-            t.join()
-        """
-    assert lines_of(compared(tmp_path, source)) == []
 
 
 def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(

@@ -340,20 +340,15 @@ def in_order(order: list[int], *, is_faulty: bool = False, misses: bool = False)
     return run
 
 
-def test_a_batch_in_another_order_is_compared_row_by_row() -> None:
-    comparison = compared(in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1]))
+def test_a_batch_in_another_order_is_compared_row_by_row_and_faults_are_found_in_it() -> None:
+    order, other = [0, 1, 2, 3], [2, 0, 3, 1]
+    comparison = compared(in_order(order), in_order(other))
     assert comparison.verdict is CompareVerdict.ROUNDING
     assert comparison.compared[0] == comparison.compared[1]
-
-
-def test_a_fault_in_a_batch_in_another_order_is_found_at_its_module() -> None:
-    comparison = compared(in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1], is_faulty=True))
-    assert (begins(comparison).module, begins(comparison).inputs_agree) == ("Sequential.1", True)
-
-
-def test_labels_that_do_not_follow_their_rows_are_the_loss() -> None:
-    comparison = compared(in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1], misses=True))
-    assert (begins(comparison).kind, begins(comparison).is_in_model) == (PlaceKind.LOSS, False)
+    fault = begins(compared(in_order(order), in_order(other, is_faulty=True)))
+    assert (fault.module, fault.inputs_agree) == ("Sequential.1", True)
+    labels_stay = begins(compared(in_order(order), in_order(other, misses=True)))
+    assert (labels_stay.kind, labels_stay.is_in_model) == (PlaceKind.LOSS, False)
 
 
 @pytest.mark.parametrize("is_faulty", [False, True])
@@ -382,11 +377,14 @@ def test_an_evaluation_of_the_same_rows_is_not_held_against_their_training(is_fa
         assert begins(comparison).module == "Sequential.1"
 
 
-def test_rows_that_one_side_lacks_are_said() -> None:
+def test_rows_that_one_side_lacks_are_said_and_other_rows_are_compared_with_nothing() -> None:
     torch.manual_seed(0)
     net, x = nn.Linear(4, 2), torch.randn(5, 4)
-    comparison = compared(inference(lambda: net(x)), inference(lambda: net(x[1:4])))
-    assert (comparison.verdict, comparison.rows) == (CompareVerdict.EQUAL, (3, 5))
+    whole = inference(lambda: net(x))
+    part = compared(whole, inference(lambda: net(x[1:4])))
+    assert (part.verdict, part.rows) == (CompareVerdict.EQUAL, (3, 5))
+    other = compared(whole, inference(lambda: net(x[1:4] * 2)))
+    assert (other.verdict, other.compared) == (CompareVerdict.UNDECIDED, (0, 1))
 
 
 @pytest.mark.parametrize("is_faulty", [False, True])
@@ -401,10 +399,3 @@ def test_the_number_of_one_sample_is_a_row(is_faulty: bool) -> None:
     assert comparison.rows == (2, 3)
     assert {one.module for one in comparison.significant} == ({"Sequential.1"} if is_faulty else set())
     assert comparison.verdict is (CompareVerdict.SIGNIFICANT if is_faulty else CompareVerdict.EQUAL)
-
-
-def test_other_rows_are_compared_with_nothing() -> None:
-    torch.manual_seed(0)
-    net, x = nn.Linear(4, 2), torch.randn(5, 4)
-    comparison = compared(inference(lambda: net(x)), inference(lambda: net(x[1:4] * 2)))
-    assert (comparison.verdict, comparison.compared) == (CompareVerdict.UNDECIDED, (0, 1))
