@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +296,24 @@ def test_memory_that_others_filled_is_not_unwritten(compared: Callable[..., Dive
 
     (root,) = compared(step, 1.0, 2.0).roots
     assert root.cause is RootCause.INPUT_DATA
+
+
+@pytest.mark.parametrize("rest", [0, 1], ids=["last", "before another"])
+@pytest.mark.parametrize("add", [torch.Tensor.add_, lambda part, _: part.mul_(0).add_(1), torch.Tensor.fill_])
+def test_what_reads_a_whole_tensor_follows_from_an_op_on_another_part_of_it(
+    add: Callable[[torch.Tensor, int], object], rest: int, compared: Callable[..., Divergence]
+) -> None:
+    def step(places: Sequence[int]) -> None:
+        made = torch.zeros(2, 8)
+        for place in places:
+            add(made[1, place], 1)
+        for row in range(rest):
+            made[row, 0].add_(1)
+        made.log1p()
+
+    (root,) = compared(step, [3, 5], [2, 6]).roots
+    assert root.cause is RootCause.ARGUMENT
+    assert root.first != root.second
 
 
 def test_what_is_chosen_by_a_draw_that_differs_follows_from_it(compared: Callable[..., Divergence]) -> None:

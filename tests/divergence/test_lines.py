@@ -1116,6 +1116,18 @@ KINDS = {
     "a set that has all that is done": (f"{WAIT})\n", "done-set"),
     "what is done first": (f"{WAIT}, return_when='FIRST_COMPLETED')\n", "completion-order"),
     "what is done in time": (f"{WAIT}, timeout=5)\n", "timeout"),
+    "files by when they were written": (
+        "import os, pathlib\nfor each in sorted(pathlib.Path().glob('*'), key=os.path.getmtime): pass\n",
+        "file-stat",
+    ),
+    "names of a folder by when they were written": (
+        "import os\nfrom os.path import getctime\nlast = max(os.listdir(), key=getctime)\n",
+        "file-stat",
+    ),
+    "entries of a folder by when they were written": (
+        "import os\nwith os.scandir() as found:\n    [*sorted(found, key=lambda entry: entry.stat().st_mtime)]\n",
+        "file-stat",
+    ),
 }
 
 

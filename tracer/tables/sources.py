@@ -11,6 +11,9 @@ import msgspec
 
 from tracer.tables.rules import load
 
+#: What makes a glob of a name.
+_WILD = frozenset("*?")
+
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A kind of call."""
@@ -56,7 +59,8 @@ def source_of(calls: Iterable[str], generator: str = "") -> Source | None:
 
 
 def _matches(call: str, glob: str) -> bool:
-    return call == glob or ("*" in glob and fnmatchcase(call, glob))  # most are no globs, which are costly to compile
+    # Most are no globs, which are costly to compile.
+    return call == glob or (not _WILD.isdisjoint(glob) and fnmatchcase(call, glob))
 
 
 def source_by_id(name: str) -> Source | None:

@@ -361,8 +361,8 @@ class CallValues(Observer):
         try:
             stored = self.memory.stored(value)
             call.written.append(stored)
-            if stored.origin is not None and stored.origin not in call.origins and _is_part(role, value):
-                call.keeps = stored.origin  # what stays there, and was not read
+            if stored.origin is not None and _is_part(role, value):
+                call.keeps = stored.origin  # what stays there, of which it may have read its part
             if call.is_late or (call.plan.is_collective and not call.plan.is_wait):
                 stored.forget(call.serial)
                 if not call.is_late:
