@@ -6,8 +6,7 @@ import enum
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -103,74 +102,68 @@ def test_the_same_value_again_is_no_event(same: Callable[[], None]) -> None:
     assert settings(record(same)) == []
 
 
-@contextmanager
-def mode(on: bool) -> Iterator[None]:
-    torch.use_deterministic_algorithms(on)
-    yield
-    torch.use_deterministic_algorithms(not on)
+AROUND_BACKWARD = {"backward": (True, True, True), "after": (False, False, False)}
 
 
-@pytest.mark.parametrize("with_optimizer", [True, False])
-def test_a_change_between_forward_and_backward_parts_the_phases(with_optimizer: bool) -> None:
+@pytest.mark.parametrize(
+    ("steps", "with_optimizer", "modes", "expected"),
+    [
+        (1, True, AROUND_BACKWARD, [("on", 1, True, True), ("off", 1, False, True)]),
+        (1, False, AROUND_BACKWARD, [("on", 1, True, True), ("off", 1, False, True)]),
+        (3, True, AROUND_BACKWARD, [("on", 3, True, True), ("off", 3, False, True)]),
+        (2, True, {"before": (True, False)}, [("on", 1, False, False), ("off", 1, False, True)]),
+    ],
+)
+def test_a_change_between_forward_and_backward_parts_the_phases_and_one_between_steps_does_not(
+    steps: int, with_optimizer: bool, modes: dict[str, tuple[bool, ...]], expected: list[tuple[str, int, bool, bool]]
+) -> None:
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
 
-    def step() -> None:
-        loss = model(torch.ones(1, 2)).sum()
-        with mode(True):
-            loss.backward()
-        if with_optimizer:
-            optimizer.step()
+    def change(when: str, step: int) -> None:
+        if when in modes:
+            torch.use_deterministic_algorithms(modes[when][step])  # here
 
-    on, off = settings(record(step))
-    assert (on.value, on.parts_phases, on.after_calls) == ("on", True, True)
-    assert (off.value, off.parts_phases, off.after_calls) == ("off", False, True)
-
-
-def test_a_change_between_two_steps_parts_no_phases() -> None:
-    model = torch.nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-
-    def steps() -> None:
-        for on in (True, False):
-            torch.use_deterministic_algorithms(on)  # here
-            model(torch.ones(1, 2)).sum().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-    first, second = settings(record(steps))
-    assert first.location == f"{HERE}:{line_of(steps, '# here')}"
-    assert (first.parts_phases, first.after_calls) == (False, False)
-    assert (second.parts_phases, second.after_calls) == (False, True)
-
-
-def test_a_change_in_every_step_is_one_event_with_its_count() -> None:
-    model = torch.nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-
-    def steps() -> None:
-        for _ in range(3):
+    def run() -> None:
+        for step in range(steps):
+            change("before", step)
             loss = model(torch.ones(1, 2)).sum()
-            with mode(True):
-                loss.backward()
-            optimizer.step()
+            change("backward", step)
+            loss.backward()
+            change("after", step)
+            if with_optimizer:
+                optimizer.step()
 
-    on, off = settings(record(steps))
-    assert (on.count, off.count, on.parts_phases, off.parts_phases) == (3, 3, True, False)
-    assert on.first < off.first < on.last < off.last
+    events = settings(record(run))
+    assert [(one.value, one.count, one.parts_phases, one.after_calls) for one in events] == expected
+    assert {one.location for one in events} == {f"{HERE}:{line_of(change, '# here')}"}
 
 
 def test_a_block_in_which_nothing_ran_changed_nothing_and_one_in_which_something_ran_did() -> None:
     def probe() -> None:
         some_op()
-        with mode(True):
-            pass
+        torch.use_deterministic_algorithms(True)
+        torch.use_deterministic_algorithms(False)
         with CUDNN.flags(enabled=True, benchmark=True, deterministic=True):
             pass
         with CUDNN.flags(enabled=True, benchmark=True):
             some_op()
 
     assert changes(record(probe)) == [(BENCHMARK, "False", "True"), (BENCHMARK, "True", "False")]
+
+
+def test_cudnns_other_settings_while_it_is_off_and_attentions_kernels_of_one_block_are_no_settings() -> None:
+    query = torch.ones(1, 1, 2, 2)
+    CUDNN.deterministic = True
+
+    def blocks() -> None:
+        with CUDNN.flags(enabled=False):
+            assert not CUDNN.deterministic
+            some_op()
+        with sdpa_kernel(SDPBackend.MATH):
+            torch.nn.functional.scaled_dot_product_attention(query, query, query)
+
+    assert {event.name for event in settings(record(blocks))} == {"torch.backends.cudnn.enabled"}
 
 
 def test_exceptions_are_the_originals() -> None:
@@ -190,28 +183,6 @@ def test_exceptions_are_the_originals() -> None:
     tracer = record(lambda: watched.append(errors()))
     assert watched == [errors()]
     assert settings(tracer) == []
-
-
-def test_cudnns_other_settings_do_not_matter_while_it_is_off() -> None:
-    CUDNN.deterministic = True
-
-    def block() -> None:
-        with CUDNN.flags(enabled=False):
-            assert not CUDNN.deterministic
-            some_op()
-        assert CUDNN.deterministic
-
-    assert {event.name for event in settings(record(block))} == {"torch.backends.cudnn.enabled"}
-
-
-def test_attentions_kernels_of_one_block_are_no_settings() -> None:
-    query = torch.ones(1, 1, 2, 2)
-
-    def attend() -> None:
-        with sdpa_kernel(SDPBackend.MATH):
-            torch.nn.functional.scaled_dot_product_attention(query, query, query)
-
-    assert settings(record(attend)) == []
 
 
 def test_the_phase_is_the_one_in_which_it_happened() -> None:
