@@ -202,18 +202,6 @@ class Cube(torch.autograd.Function):
         return grad.sinh() + x * 0
 
 
-class Flip(torch.autograd.Function):
-    """Its forward dispatches nothing of its own."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        return grad.neg()
-
-
 class Outer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -258,48 +246,6 @@ def test_a_graph_that_runs_as_a_program_is_told_at_the_lines_that_it_was_made_of
     assert lines([group]) == {line_of(forward, "# here")}
 
 
-def test_a_custom_function_that_dispatched_nothing_is_not_given_a_wrong_line() -> None:
-    def step() -> None:
-        x = torch.ones(3, requires_grad=True)
-        y = Flip.apply(x * 2)  # flipped
-        z = y.exp()  # not this
-        z.sum().backward()
-
-    found = one(record(step), "aten.neg")
-    assert lines([found]) != {line_of(step, "# not this")}
-
-
-def test_double_backward_names_the_forward_line() -> None:
-    def step() -> None:
-        x = torch.ones(3, requires_grad=True)
-        y = x.sin()  # the sine
-        (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
-        gradient.square().sum().backward()
-
-    tracer = record(step)
-    # d/dx cos(x): the backward of the backward of the sine
-    found = groups(tracer, "aten.sin", node="CosBackward0")
-    assert found
-    assert lines(found) == {line_of(step, "# the sine")}
-
-
-def test_the_graph_may_be_walked_twice_and_after_an_optimizer_step() -> None:
-    net = nn.Linear(2, 2)
-    other = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
-
-    def step() -> None:
-        loss = net(torch.ones(1, 2)).sigmoid().sum()  # the forward
-        loss.backward(retain_graph=True)
-        other(torch.ones(1, 2)).sum().backward()
-        optimizer.step()
-        loss.backward()
-
-    found = groups(record(step), "aten.sigmoid_backward")
-    assert sum(group.count for group in found) == 2
-    assert lines(found) == {line_of(step, "# the forward")}
-
-
 def test_a_custom_function_made_in_every_step_leaves_no_tensor_and_no_group_behind() -> None:
     held: list[weakref.ref[torch.Tensor]] = []
 
@@ -327,3 +273,48 @@ def test_a_custom_function_made_in_every_step_leaves_no_tensor_and_no_group_behi
     assert [ref for ref in held if ref() is not None] == []
     assert one(tracer, "aten.mul", node="ScaledBackward").count == 3
     assert sum(len(info.counters) for info in tracer._session.recorder.mode.infos.values()) == len(tracer.trace.calls)
+
+
+def test_a_custom_function_that_dispatched_nothing_is_not_given_a_wrong_line() -> None:
+    class Flip(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+            return grad.neg()
+
+    def step() -> None:
+        x = torch.ones(3, requires_grad=True)
+        y = Flip.apply(x * 2)
+        y.exp().sum().backward()  # not this
+
+    found = one(record(step), "aten.neg")
+    assert lines([found]) == {line_of(Flip.backward, "grad.neg()")}
+    assert called_from(found) != line_of(step, "# not this")
+
+
+def test_double_backward_names_the_forward_line_and_a_graph_walked_twice_after_a_step_too() -> None:
+    net, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+
+    def step() -> None:
+        x = torch.ones(3, requires_grad=True)
+        y = x.sin()  # the sine
+        (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        gradient.square().sum().backward()
+        loss = net(torch.ones(1, 2)).sigmoid().sum()  # the forward
+        loss.backward(retain_graph=True)
+        other(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        loss.backward()
+
+    tracer = record(step)
+    # d/dx cos(x): the backward of the backward of the sine
+    found = groups(tracer, "aten.sin", node="CosBackward0")
+    assert found
+    assert lines(found) == {line_of(step, "# the sine")}
+    found = groups(tracer, "aten.sigmoid_backward")
+    assert sum(group.count for group in found) == 2
+    assert lines(found) == {line_of(step, "# the forward")}
