@@ -54,6 +54,9 @@ CALLS: dict[str, tuple[Callable[[], Any], DataShown]] = {
         lambda: zeros(4, dtype=torch.float16).index_add_(0, THRICE, full((3,), 1000.0).half()),
         DUPLICATES,
     ),
+    "index_add, each once of many places": (lambda: zeros(99_999).index_add_(0, UNIQUE, HALVES), DISTINCT),
+    "index_add, twice onto zeros of many places": (lambda: zeros(99_999).index_add_(0, TWICE, HALVES), ONTO_ZEROS),
+    "index_add, thrice onto zeros of many places": (lambda: zeros(99_999).index_add_(0, THRICE, HALVES), DUPLICATES),
     "scatter, each once": (lambda: zeros(2, 3).scatter_(1, grid([[0, 1], [0, 2]]), torch.randn(2, 2)), DISTINCT),
     "scatter, twice in a row": (lambda: zeros(2, 3).scatter_(1, grid([[0, 1], [2, 2]]), torch.randn(2, 2)), DUPLICATES),
     "scatter_add, each once": (
