@@ -10,7 +10,8 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from tracer import DeterminismTracer, Report, judge
+from tests.support.lines import record
+from tracer import Report, judge
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
 
@@ -37,15 +38,27 @@ def in_many_ways(op: object) -> None:
     dist.reduce_scatter(torch.zeros(2), [X[:2].clone(), X[2:].clone()], op)
 
 
-def report(step: Callable[[], object], backend: str = "cuda") -> Report:
-    with DeterminismTracer() as recording:
-        step()
-    return judge(recording.trace, backend=backend, torch="2.13")
+def functional(op: str) -> None:
+    import torch.distributed._functional_collectives as functional
+
+    functional.all_reduce(X.clone(), op, [0, 1]) + 0
 
 
-def collectives(found: Report) -> set[str]:
+def several_together(op: object) -> None:
+    from torch.distributed.distributed_c10d import _coalescing_manager
+
+    with _coalescing_manager():
+        reduced(op)
+        reduced(op)
+
+
+def among_two(group: list[int] | None) -> None:
+    dist.all_reduce(X.clone(), group=None if group is None else dist.new_group(group))
+
+
+def verdicts(report: Report, words: str = "reduce") -> set[str]:
     """The verdicts of collectives that reduce."""
-    return {str(call.ruling.verdict) for call in found.judged_calls if "reduce" in call.group.op}
+    return {str(call.ruling.verdict) for call in report.judged_calls if words in call.group.op}
 
 
 TWO = pytest.mark.parametrize("ranks", [2], indirect=True)
@@ -53,80 +66,58 @@ TWO = pytest.mark.parametrize("ranks", [2], indirect=True)
 
 @TWO
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("way", [reduced, in_many_ways])
-@pytest.mark.parametrize("op", [ReduceOp.MAX, ReduceOp.MIN, ReduceOp(ReduceOp.MAX)])
-@pytest.mark.parametrize("backend", ["cuda", "cpu", "npu"])
-def test_an_extremum_is_deterministic_and_no_setting_matters_to_it(
-    ranks: None, way: Callable[[object], None], op: object, backend: str
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda: reduced(ReduceOp.MAX),
+        lambda: reduced(ReduceOp(ReduceOp.MAX)),
+        lambda: in_many_ways(ReduceOp.MIN),
+        lambda: functional("max"),
+        lambda: several_together(ReduceOp.MAX),
+        lambda: among_two([0]),  # a group of one has nothing to reduce
+        lambda: dist.all_reduce(torch.ones(3, dtype=torch.int64)),
+    ],
+)
+def test_what_is_the_same_in_any_order_is_deterministic_and_no_setting_matters_to_it(
+    ranks: None, step: Callable[[], object]
 ) -> None:
-    found = report(lambda: way(op), backend)
-    assert collectives(found) == {"deterministic"}
-    assert not [finding for finding in found.findings if finding.subject.startswith(("NCCL", "HCCL"))]
+    trace = record(step).trace
+    for backend in ("cuda", "cpu", "npu"):
+        found = judge(trace, backend=backend, torch="2.13")
+        assert verdicts(found) == {"deterministic"}, backend
+        assert not [finding for finding in found.findings if finding.subject.startswith(("NCCL", "HCCL"))], backend
 
 
 @TWO
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("way", [reduced, in_many_ways])
-@pytest.mark.parametrize("op", [ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT])
-def test_a_sum_depends_on_the_switch(ranks: None, way: Callable[[object], None], op: object) -> None:
-    found = report(lambda: way(op))
-    assert collectives(found) == {"conditional"}
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda: reduced(ReduceOp.SUM),
+        lambda: reduced(ReduceOp.PRODUCT),
+        lambda: in_many_ways(ReduceOp.AVG),
+        lambda: functional("sum"),
+        lambda: several_together(ReduceOp.SUM),
+        lambda: among_two(None),
+    ],
+)
+def test_a_sum_depends_on_the_switch(ranks: None, step: Callable[[], object]) -> None:
+    found = judge(record(step).trace, backend="cuda", torch="2.13")
+    assert verdicts(found) == {"conditional"}
     assert "NCCL_NVLS_ENABLE is not set" in {finding.subject for finding in found.findings}
 
 
 @pytest.mark.parametrize("ranks", [1], indirect=True)
-@pytest.mark.parametrize("backend", ["cuda", "cpu"])
-def test_a_group_of_one_has_nothing_to_reduce(ranks: None, backend: str) -> None:
-    found = report(lambda: reduced(ReduceOp.SUM), backend)
-    assert collectives(found) == {"deterministic"}
-    assert not found.findings
-
-
-@TWO
-def test_a_group_of_one_among_two_ranks_has_nothing_to_reduce_either(ranks: None) -> None:
-    alone = dist.new_group([0])
-    assert collectives(report(lambda: dist.all_reduce(X.clone(), group=alone))) == {"deterministic"}
-    assert collectives(report(lambda: dist.all_reduce(X.clone()))) == {"conditional"}
-
-
-@TWO
-def test_whole_numbers_need_no_setting(ranks: None) -> None:
-    assert not report(lambda: dist.all_reduce(torch.ones(3, dtype=torch.int64))).findings
-
-
-@TWO
-@pytest.mark.parametrize(("op", "verdict"), [("max", "deterministic"), ("sum", "conditional")])
-def test_functional_collectives_say_what_they_reduce_by(ranks: None, op: str, verdict: str) -> None:
-    import torch.distributed._functional_collectives as functional
-
-    found = report(lambda: functional.all_reduce(X.clone(), op, [0, 1]) + 0)
-    assert collectives(found) == {verdict}
-
-
-@TWO
-def test_several_together_say_what_they_reduce_by(ranks: None) -> None:
-    from torch.distributed.distributed_c10d import _coalescing_manager
-
-    def step(op: object) -> None:
-        with _coalescing_manager():
-            dist.all_reduce(X.clone(), op)
-            dist.all_reduce(X.clone(), op)
-
-    assert collectives(report(lambda: step(ReduceOp.MAX))) == {"deterministic"}
-    assert collectives(report(lambda: step(ReduceOp.SUM))) == {"conditional"}
+def test_a_group_of_one_has_nothing_to_reduce(ranks: None) -> None:
+    trace = record(lambda: reduced(ReduceOp.SUM)).trace
+    for backend in ("cuda", "cpu"):
+        found = judge(trace, backend=backend, torch="2.13")
+        assert (verdicts(found), found.findings) == ({"deterministic"}, ())
 
 
 @pytest.mark.parametrize("ranks", [3], indirect=True)
-@pytest.mark.parametrize("backend", ["cuda", "cpu", "npu"])
-def test_whose_message_comes_first_is_a_matter_of_time(ranks: None, backend: str) -> None:
-    def step(source: int | None) -> None:
-        work = dist.irecv(torch.zeros(3), source)
-        assert work is not None
-        work.wait()
-
-    def verdicts(source: int | None) -> set[str]:
-        judged = report(lambda: step(source), backend).judged_calls
-        return {str(call.ruling.verdict) for call in judged if "recv" in call.group.op}
-
-    assert verdicts(None) == {"conditional"}
-    assert verdicts(1) == {"deterministic"}
+@pytest.mark.parametrize(("source", "verdict"), [(None, "conditional"), (1, "deterministic")])
+def test_whose_message_comes_first_is_a_matter_of_time(ranks: None, source: int | None, verdict: str) -> None:
+    trace = record(lambda: dist.irecv(torch.zeros(3), source).wait()).trace  # type: ignore[union-attr]
+    for backend in ("cuda", "cpu", "npu"):
+        assert verdicts(judge(trace, backend=backend, torch="2.13"), "recv") == {verdict}, backend

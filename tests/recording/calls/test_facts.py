@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.lines import groups, record
-from tracer import DeterminismTracer, Trace
 from tracer.facts import MISSING
 from tracer.facts.sizes import adaptive_windows_of_one, fractional_windows_of_one, windows_of_one
 from tracer.recording import calls as facts
@@ -93,14 +92,8 @@ def test_every_recorded_fact_is_of_the_vocabulary() -> None:
     assert facts.common_facts(None) == {"device": "none", "dtype": "none", "layout": "none", "ndim": -1}
 
 
-def recorded(step: Callable[[], Any]) -> Trace:
-    with DeterminismTracer() as tracer:
-        step()
-    return tracer.trace
-
-
 def arguments(step: Callable[[], Any], op: str) -> list[str]:
-    return [spelled(group.given) for group in recorded(step).calls if group.op == op]
+    return [spelled(group.given) for group in record(step).trace.calls if group.op == op]
 
 
 class Mute(torch.Tensor):
@@ -115,7 +108,7 @@ def test_a_parameter_that_has_no_shape_yet_is_left_out_and_its_module_runs_as_wi
         lazy = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d()).double()
         lazy(torch.ones(4, 5, dtype=torch.float64)).sum().backward()
 
-    calls = recorded(step).calls
+    calls = record(step).trace.calls
     assert any(group.op == "aten.addmm.default" for group in calls)
     assert any(group.given.get("self") == NotKept() for group in calls)
 

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tracer import DeterminismTracer, Report, judge
+from tests.support.lines import record
+from tracer import Report, judge
 from tracer.names import Verdict
 
 COO = ([[0, 0, 1], [1, 1, 2]], [1.0, 2.0, 3.0])
@@ -227,9 +228,7 @@ PAIRS: list[tuple[str, Program, Program]] = [
 
 
 def noted(program: Program) -> set[str]:
-    with DeterminismTracer() as tracer:
-        program()
-    return {key for group in tracer.trace.calls for key, value in group.facts.items() if value is True}
+    return {key for group in record(program).trace.calls for key, value in group.facts.items() if value is True}
 
 
 @pytest.mark.parametrize(
@@ -241,9 +240,7 @@ def test_a_fact_is_noted_where_it_holds_and_not_of_a_near_miss(fact: str, progra
 
 
 def judged(program: Program, torch_version: str = "2.13", settings: str = "default", backend: str = "cuda") -> Report:
-    with DeterminismTracer() as tracer:
-        program()
-    return judge(tracer.trace, backend=backend, torch=torch_version, settings=settings)
+    return judge(record(program).trace, backend=backend, torch=torch_version, settings=settings)
 
 
 def rules_of(program: Program) -> set[str]:
@@ -291,8 +288,7 @@ def test_attention_is_refused_where_builds_without_a_workspace_refuse_it(
 ) -> None:
     """As CUDA builds of torch 2.6.0 and 2.9.1 do, as sm_90; what hangs on older hardware is no refusal."""
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    with DeterminismTracer() as tracer:
-        program()
+    tracer = record(program)
     for version in ("2.6", "2.9"):
         report = judge(tracer.trace, backend="cuda", torch=version, settings="recorded")
         assert any(finding.deterministic_mode is Verdict.RAISES for finding in report.findings) is expected
@@ -382,8 +378,7 @@ def steps_of_a_sparse_embedding() -> None:
 def test_a_sparse_tensor_onto_a_dense_one_is_called_deterministic_on_no_accelerator(
     program: Program, on_mps: Verdict
 ) -> None:
-    with DeterminismTracer() as tracer:
-        program()
+    tracer = record(program)
     unknown = dict.fromkeys(("xpu", "npu"), Verdict.UNKNOWN)
     for backend, verdict in {"cuda": VARIES, "rocm": VARIES, **unknown, "mps": on_mps}.items():
         report = judge(tracer.trace, backend=backend, torch="2.13", settings="default")

@@ -13,23 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses import FakeTensorMode
 
-from tracer import DeterminismTracer, Trace, judge
+from tests.support.lines import record
+from tracer import DeterminismTracer, judge
 from tracer.recording.storage.known_numbers import Indices
 from tracer.recording.storage.registry import MOST_TENSORS
 
 N = 6
 
 
-def recorded(step: Callable[[], Any]) -> Trace:
-    tracer = DeterminismTracer()
-    with tracer:
-        step()
-    return tracer.trace
-
-
 def is_distinct(step: Callable[[], Any], op: str) -> bool:
     """Was each call of ``op`` in ``step`` noted as one that writes every slot once?"""
-    said = {group.facts.get("index.distinct", False) for group in recorded(step).calls if group.op.startswith(op)}
+    said = {group.facts.get("index.distinct", False) for group in record(step).trace.calls if group.op.startswith(op)}
     assert len(said) == 1, said
     return bool(said.pop())
 
@@ -214,7 +208,7 @@ def test_log_prob_of_a_category_is_deterministic_backwards_and_two_samples_of_it
         index = torch.randint(0, 7, (5, samples))
         torch.randn(5, 7, requires_grad=True).gather(1, index).exp().sum().backward()
 
-    traces = [recorded(lambda samples=samples: step(samples)) for samples in (1, 2)]
+    traces = [record(lambda samples=samples: step(samples)).trace for samples in (1, 2)]
     for backend in BACKENDS:
         rule = "rocm-cuda-scatter-add" if backend == "rocm" else f"{backend}-scatter-add"
         one, two = (judge(trace, backend=backend, settings="default").findings for trace in traces)
@@ -232,8 +226,8 @@ def test_what_torch_says_in_nn_utils_is_whole_and_half_of_it_is_not() -> None:
 
         return run
 
-    assert not recorded(step(N)).unwritten_reads
-    (read,) = recorded(step(N - 1)).unwritten_reads
+    assert not record(step(N)).trace.unwritten_reads
+    (read,) = record(step(N - 1)).trace.unwritten_reads
     assert read.op == "aten.remainder.Scalar"
 
 
@@ -244,7 +238,7 @@ def test_a_packed_sequence_of_any_order_reads_nothing_unwritten() -> None:
         padded, _ = torch.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
         padded.sum().backward()
 
-    trace = recorded(step)
+    trace = record(step).trace
     assert not trace.unwritten_reads
     rules = {one.rule for one in judge(trace, backend="cuda", settings="default").findings}
     assert not rules & {"cuda-index-add", "cuda-scatter-src", "environment-unwritten-memory"}
@@ -261,7 +255,7 @@ def zeros(count: int = 5, **how: Any) -> torch.Tensor:
 
 def verdicts(step: Callable[[], Any], backend: str = "cuda") -> set[str]:
     """Of the indexed additions of ``step``, with deterministic mode off."""
-    report = judge(recorded(step), backend=backend, torch="2.13", settings="default")
+    report = judge(record(step).trace, backend=backend, torch="2.13", settings="default")
     words = ("index_add", "scatter", "bincount", "put", "index_reduce")
     return {str(call.ruling.verdict) for call in report.judged_calls if any(word in call.group.op for word in words)}
 
@@ -348,7 +342,7 @@ def test_degrees_of_a_graph_are_deterministic_and_sums_of_its_features_are_not()
         degree = features.new_zeros(5).scatter_add_(0, I, features.new_ones(100)).clamp_(min=1)
         return features.new_zeros(5).scatter_add_(0, I, features) / degree
 
-    trace = recorded(lambda: mean(X))
+    trace = record(lambda: mean(X)).trace
     for backend in BACKENDS:
         found = judge(trace, backend=backend, torch="2.13", settings="default").findings
         varying = [(one.op, one.count) for one in found if one.verdict == "nondeterministic" and one.op]
