@@ -131,43 +131,35 @@ def test_torch_own_samplers_say_whether_they_draw_and_others_are_named(
     assert (found.shuffles, found.sampler) == (shuffles, sampler)
 
 
-def test_the_order_depends_on_the_generator_that_the_sampler_draws_from() -> None:
+def test_order_and_worker_seeds_depend_on_the_generators_that_they_are_drawn_from() -> None:
     def run() -> None:
+        left = torch.Generator()
+        left.seed()
         torch.seed()
         list(DataLoader(NUMBERS, shuffle=True))
         list(DataLoader(NUMBERS, shuffle=True, generator=seeded(7)))
         list(DataLoader(NUMBERS, shuffle=True, generator=torch.Generator()))
-        left = torch.Generator()
-        left.seed()
         list(DataLoader(NUMBERS, shuffle=True, generator=left))
-        torch.manual_seed(0)  # seeds
-        list(DataLoader(NUMBERS, shuffle=True))
-
-    by_default, passed, new, left, by_seed = loaders(run)
-    assert (by_default.origin, by_default.has_generator) == (SeedOrigin.MACHINE, False)
-    assert (passed.origin, passed.has_generator) == (SeedOrigin.PROGRAM, True)
-    assert line(passed.seeded_at) == line_of(seeded, "manual_seed")
-    assert new.origin is SeedOrigin.FIXED
-    assert left.origin is SeedOrigin.MACHINE
-    assert by_seed.origin is SeedOrigin.PROGRAM
-    assert line(by_seed.seeded_at) == line_of(run, "# seeds")
-
-
-def test_order_and_worker_seeds_may_come_from_two_generators() -> None:
-    def run() -> None:
-        torch.seed()
         list(DataLoader(NUMBERS, sampler=RandomSampler(NUMBERS, generator=seeded())))
         list(DataLoader(NUMBERS, sampler=RandomSampler(NUMBERS), generator=seeded()))
         list(DataLoader(NUMBERS, sampler=DistributedSampler(NUMBERS, num_replicas=2, rank=0)))
+        torch.manual_seed(0)  # seeds
+        list(DataLoader(NUMBERS, shuffle=True))
 
-    order, workers, distributed = loaders(run)
-    assert (order.origin, order.workers_origin) == (SeedOrigin.PROGRAM, SeedOrigin.MACHINE)
-    assert (workers.origin, workers.workers_origin) == (SeedOrigin.MACHINE, SeedOrigin.PROGRAM)
-    assert [(one.has_generator, one.workers_have_generator) for one in (order, workers)] == [
-        (True, False),
-        (False, True),
+    machine, program, fixed = SeedOrigin.MACHINE, SeedOrigin.PROGRAM, SeedOrigin.FIXED
+    found = loaders(run)
+    assert [(one.origin, one.has_generator, one.workers_origin, one.workers_have_generator) for one in found] == [
+        (machine, False, None, False),  # one for both
+        (program, True, None, False),
+        (fixed, True, None, False),
+        (machine, True, None, False),
+        (program, True, machine, False),
+        (machine, False, program, True),
+        (fixed, False, machine, False),
+        (program, False, None, False),
     ]
-    assert (distributed.origin, distributed.workers_origin) == (SeedOrigin.FIXED, SeedOrigin.MACHINE)
+    assert line(found[1].seeded_at) == line_of(seeded, "manual_seed")
+    assert line(found[-1].seeded_at) == line_of(run, "# seeds")
 
 
 def test_set_epoch_is_asked_for_from_the_second_epoch_on() -> None:
