@@ -196,7 +196,9 @@ def test_a_name_taken_before_recording_and_another_threads_seed_are_seen_too() -
     assert [(event.name, event.value, event.count) for event in seeds(tracer)] == [("torch", "program", 1)]
 
 
-def test_a_fork_gives_back_where_the_state_came_from() -> None:
+def test_a_fork_gives_back_where_the_state_came_from_and_a_state_saved_before_recording_is_restored() -> None:
+    state = torch.Generator().manual_seed(2**60 + 1).get_state()
+
     def step() -> None:
         torch.manual_seed(5)  # outside
         torch.rand(1)
@@ -204,24 +206,15 @@ def test_a_fork_gives_back_where_the_state_came_from() -> None:
             torch.seed()  # inside
             torch.rand(1)
         torch.rand(1)
-
-    tracer = record(step)
-    outside, inside = line_of(step, "# outside"), line_of(step, "# inside")
-    assert [line for *_, line in places(drawn(tracer))] == [outside, inside, outside]
-    assert [event.name for event in seeds(tracer)] == ["torch", "torch"]
-
-
-def test_a_state_that_was_saved_before_recording_is_restored() -> None:
-    generator = torch.Generator().manual_seed(2**60 + 1)
-    state = generator.get_state()
-
-    def step() -> None:
-        torch.set_rng_state(state)  # here
+        torch.set_rng_state(state)  # saved
         torch.rand(1)
 
     tracer = record(step)
-    assert places(drawn(tracer)) == [("cpu", SeedOrigin.RESTORED, line_of(step, "# here"))]
-    assert [(event.name, event.value) for event in seeds(tracer)] == [("cpu", "restored")]
+    outside, inside, saved = (line_of(step, f"# {mark}") for mark in ("outside", "inside", "saved"))
+    assert [line for *_, line in places(drawn(tracer))] == [outside, inside, outside, saved]
+    assert places(drawn(tracer))[-1][1] is SeedOrigin.RESTORED
+    events = [(event.name, event.value) for event in seeds(tracer)]
+    assert events == [("torch", "program"), ("torch", "machine"), ("cpu", "restored")]
 
 
 def test_a_sampler_inherits_from_the_default_generator_and_a_loaders_own_draws_make_no_finding() -> None:
