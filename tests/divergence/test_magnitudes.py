@@ -321,6 +321,14 @@ def test_flat_parameters_of_ranks_are_not_passed_over(tmp_path: Path, name: str)
     assert "fully_shard" not in compared(first, first).partial
 
 
+def test_outputs_of_parts_of_a_batch_are_rows_of_the_whole(tmp_path: Path, base: Any) -> None:
+    first = base[torch.float32][0]
+    comparison = against(base, record(tmp_path / "b.values", parts=4, rows_of=str(first)))
+    assert comparison.verdict is CompareVerdict.ROUNDING
+    assert comparison.row_steps == comparison.split_steps == (0, 1)
+    assert comparison.compared == against(base, read_magnitudes(first)).compared
+
+
 def test_a_gradient_that_one_side_alone_has_is_a_fault(tmp_path: Path, base: Any) -> None:
     change = hook("layers.1.up", lambda out: out.detach())
     second = record(tmp_path / "b.values", change)
