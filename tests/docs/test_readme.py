@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
 import pytest
 
 from docs.making.pages import ROOT, written_pages
-from tests.support.command import Command, process, tracer_process
+from tests.support.command import Command, tracer_process
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 #: What makes the commands below it possible: the environment that the tests run in has had it.
@@ -81,13 +82,13 @@ def test_the_commands_that_people_come_for_run_as_they_stand(tracer: Command) ->
     assert Path("report.html").is_file()
 
 
-def test_the_python_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
+def test_the_python_of_the_readme_runs_as_it_stands(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 2
-    (tmp_path / "loop.py").write_text(NAMES + "\n".join(blocks), encoding="utf-8")
-    ended = process("loop.py", cwd=tmp_path)
-    assert (ended.code, ended.err) == (0, "")
-    assert {path.name for path in tmp_path.iterdir()} == {"loop.py", "report.html", "step.trace.json"}
+    (folder / "loop.py").write_text(NAMES + "\n".join(blocks), encoding="utf-8")
+    runpy.run_path("loop.py", run_name="__main__")
+    assert capsys.readouterr().err == ""
+    assert {path.name for path in folder.iterdir()} == {"loop.py", "report.html", "step.trace.json"}
 
 
 EXAMPLE = """\
