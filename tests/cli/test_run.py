@@ -417,12 +417,12 @@ def test_a_path_of_any_name_from_outside_leaves_its_trace(odd_folder: Path, trac
     assert Path("trace.values").stat().st_size
 
 
-def test_a_run_whose_folder_goes_away_names_where_its_trace_is(folder: Path, tracer: Command) -> None:
-    (folder / "s.py").write_text(
+def test_a_run_whose_folder_goes_away_names_where_its_trace_is(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(
         "import shutil, torch\ntorch.ones(2) + 1\nshutil.rmtree('out')\nopen('out', 'w').close()\nprint('trained')\n"
     )
-    (folder / "out").mkdir()
-    done = tracer("run", "-o", "out/t.json", "s.py")
+    (tmp_path / "out").mkdir()
+    done = tracer_process("run", "-o", "out/t.json", "s.py", cwd=tmp_path)  # what cannot be saved stays open
     assert (done.code, done.out) == (2, "trained\n")
     found = re.fullmatch(r".*cannot write \S+t\.json: File exists; it is in (\S+) instead.*\n", done.err)
     assert found, done.err

@@ -305,6 +305,7 @@ def cuda_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     with monkeypatch.context() as patch:
         for name, value in {"is_initialized": True, "manual_seed_all": None, "device_count": 0}.items():
             patch.setattr(torch.cuda, name, lambda *_, value=value: value)
+        patch.setattr("tracer.recording.process.environment._STARTS.listeners", ())  # nobody watched
         yield patch
 
 

@@ -75,6 +75,8 @@ def _call(patch: pytest.MonkeyPatch, args: tuple[str | Path, ...]) -> int:
     patch.setattr(sys, "path", ["/nowhere", *sys.path])
     patch.setattr(sys, "meta_path", list(sys.meta_path))
     patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    if (torch := sys.modules.get("torch")) is not None:  # no seed of an earlier program waits for a GPU
+        patch.setattr(torch.cuda, "_lazy_seed_tracker", torch.cuda._LazySeedTracker())
     with pytest.raises(SystemExit) as leaving:
         main([str(one) for one in args])
     assert isinstance(leaving.value.code, int)
