@@ -377,11 +377,6 @@ def from_python() -> None:
     torch.manual_seed(random.randint(0, 9999))
 
 
-def from_torch() -> None:
-    torch.seed()
-    torch.default_generator.manual_seed(torch.randint(0, 10**6, (1,)).item())  # type: ignore[arg-type]
-
-
 def after_a_state_is_put_back() -> None:
     np.random.seed()
     state = np.random.get_state()
@@ -395,11 +390,6 @@ def inside_a_block() -> None:
     with torch.random.fork_rng():
         number = int(torch.randint(2**31, ()))
     torch.manual_seed(number)
-
-
-def by_torchs_own_seed() -> None:
-    torch.seed()
-    torch.manual_seed(torch.initial_seed() + 1)
 
 
 def before_it_is_seeded() -> None:
@@ -455,9 +445,9 @@ def by_a_function_before_it_is_seeded() -> None:
         from_a_drawn_generator,
         after_a_state_is_put_back,
         inside_a_block,
-        by_torchs_own_seed,
+        lambda: (torch.seed(), torch.manual_seed(torch.initial_seed() + 1)),
         from_python,
-        from_torch,
+        lambda: (torch.seed(), torch.manual_seed(torch.randint(0, 10**6, (1,)).item())),  # type: ignore[arg-type]
         lambda: torch.manual_seed(torch.Generator().seed()),
         lambda: torch.manual_seed(int(np.random.default_rng().integers(1000))),
     ],
@@ -481,16 +471,6 @@ def test_an_event_names_the_line_that_drew_its_seed(step: Callable[[], None], li
     assert drawn.is_drawn
     number = int(drawn.drawn_at.rpartition(":")[2]) - code.co_firstlineno
     assert (Path(drawn.drawn_at.rpartition(":")[0]).name, number) == (Path(__file__).name, line)
-
-
-def from_seeded_python() -> None:
-    random.seed(0)
-    torch.manual_seed(random.randint(0, 9999))
-
-
-def from_seeded_torch() -> None:
-    torch.manual_seed(3)
-    torch.manual_seed(torch.initial_seed() + 1)
 
 
 def from_numpy_seeded_after_it_drew() -> None:
@@ -530,8 +510,8 @@ def in_every_round() -> None:
     [
         by_a_function_after_it_is_seeded,
         in_every_round,
-        from_seeded_python,
-        from_seeded_torch,
+        lambda: (random.seed(0), torch.manual_seed(random.randint(0, 9999))),
+        lambda: (torch.manual_seed(3), torch.manual_seed(torch.initial_seed() + 1)),
         lambda: torch.manual_seed(int(np.random.RandomState(0).randint(9))),
         from_numpy_seeded_after_it_drew,
         lambda: from_a_drawn_generator(7),
