@@ -465,3 +465,8 @@ def test_a_device_with_its_index_is_the_kind_of_device_and_one_in_no_known_spell
     (node,) = graph.nodes
     assert len(GraphFacts(dict).of_graph(graph)[0]) == 1
     assert device is None or arguments_of(node, "cuda")["device"] == device
+
+
+def test_a_value_without_a_form_has_no_device() -> None:
+    ((facts, *_), _) = GraphFacts(dict).of_graph(read_graph(ON_DEVICE.replace(': "f32[8, 16][16, 1]cuda:0"', "")))
+    assert facts["device"] == "none"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import get_ident
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -29,7 +32,9 @@ from tracer.names import (
     Untried,
     Verdict,
 )
+from tracer.recording.compiled.executions import Executions
 from tracer.recording.compiled.hiding import HOOKS
+from tracer.recording.memory_observers import StorageObservers
 from tracer.trace.records import CallGroup
 from tracer.trace.values import Mark, read_values
 
@@ -247,6 +252,20 @@ def test_a_module_with_a_hook_of_its_own_is_not_compiled_anew_at_every_call() ->
     finally:
         HOOKS.hides = True
     assert len(trace.regions) <= 2
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_inputs_of_a_region_are_looked_at_only_while_memory_is_followed(
+    monkeypatch: pytest.MonkeyPatch, is_followed: bool
+) -> None:
+    attribution: Any = SimpleNamespace(modules=SimpleNamespace(thread=get_ident()), optimizer=None)
+    looked_at: list[Any] = []
+    monkeypatch.setattr(StorageObservers, "handed_over", lambda self, inputs: looked_at.append(inputs) or [])
+    storages, inputs = StorageObservers(), [torch.zeros(1)]
+    if is_followed:
+        storages.indices.live[0] = object()  # type: ignore[assignment]
+    assert not Executions(attribution, storages, lambda: None).ran(object(), inputs)
+    assert looked_at == ([inputs] if is_followed else [])
 
 
 def test_a_finding_says_that_its_line_is_the_one_that_asked_for_the_gradient() -> None:

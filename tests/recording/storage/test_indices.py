@@ -286,6 +286,7 @@ ROUNDED: list[tuple[str, Callable[[], Any]]] = [
     ("a constant, written through data", lambda: zeros().scatter_add(0, I, through_data(torch.ones(100)))),
     ("a constant, written by NumPy", lambda: zeros().scatter_add(0, I, by_numpy(torch.ones(100)))),
     ("statistics that batch norm wrote", lambda: zeros().scatter_add(0, torch.zeros(5, dtype=torch.int64), statistics())),
+    ("an infinity where a mask is", lambda: zeros().scatter_add(0, I, (I > 2).float() * float("inf"))),
     ("a product of a mask", lambda: zeros().scatter_add(0, I, (I > 2) * X)),
     ("a mask in turn with another share", lambda: zeros().scatter_add(0, I, (I > 2).float() * 0.1 + 0.2)),
     ("a product", lambda: torch.rand(5).scatter_reduce(0, I, torch.full((100,), 0.1), "prod")),
