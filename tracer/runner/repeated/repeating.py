@@ -471,13 +471,19 @@ class _Series:
     def _further(
         self, order: Order, changes: Sequence[Change] = (), folder: Path | None = None, until: float | None = None
     ) -> tuple[int, bool]:
-        """Make a run beyond those that were asked for; by default it is given up at the deadline."""
-        ended = self._launch(order, changes, folder, self.deadline() if until is None else until)
+        """Make a run beyond those that were asked for, whose output is no news; by default until the deadline."""
+        until = self.deadline() if until is None else until
+        ended = self._launch(order, changes, folder, until, prints=Path(os.devnull))
         self.ended_by = launching.ENDING.by
         return ended
 
     def _launch(
-        self, order: Order, changes: Sequence[Change], folder: Path | None = None, until: float = math.inf
+        self,
+        order: Order,
+        changes: Sequence[Change],
+        folder: Path | None = None,
+        until: float = math.inf,
+        prints: Path | None = None,
     ) -> tuple[int, bool]:
         """Start a run under ``changes`` and wait for it: its exit code, and whether it was ended early."""
         start = Start(os.environ, self._threads(), order.planned)
@@ -485,8 +491,6 @@ class _Series:
         for change in changes:
             variables |= change.variables(start)
         before_exec = next((change.before_exec for change in changes if change.before_exec is not None), None)
-        # What a run says whose values are kept, or that is given those of another, is no news.
-        prints = Path(os.devnull) if order.lines is not None and order.lines.held else None
         began = time.monotonic()
         try:
             return launching.run(
