@@ -1164,6 +1164,16 @@ def test_what_is_imported_reaches_nothing_where_no_call_differs(tmp_path: Path) 
     )
 
 
+@pytest.mark.parametrize(
+    ("seed", "seeding"), [("random.seed(k)", [4]), ("random.seed(0)", []), ("random.random()", [])]
+)
+def test_lines_that_seed_otherwise_are_known_whatever_gave_them_the_number(
+    tmp_path: Path, seed: str, seeding: list[int]
+) -> None:
+    found = two(tmp_path, f"import os, random\nrandom.seed(0)\nk = os.urandom(3)\n{seed}\nx = random.random()\n")
+    assert [int(at.rpartition(":")[2]) for at in found.seeding] == seeding
+
+
 def test_values_that_may_be_shown_are(tmp_path: Path) -> None:
     (root,) = compared(tmp_path, "x = A * 3\n", second="__import__('os').getpid()").sources
     assert (root.names, root.first) == (("A",), "1")
@@ -1671,7 +1681,7 @@ def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:
 
 def test_each_row_says_what_to_do() -> None:
     assert all(row.name and row.remedy for row in SOURCES)
-    assert [row.id for row in SOURCES if not row.calls and not row.generator] == ["shared-by-threads"]
+    assert [row.id for row in SOURCES if not row.calls and not row.generator] == ["seed", "shared-by-threads"]
     assert len({row.id for row in SOURCES}) == len(SOURCES)
     assert {word for row in SOURCES for word in row.circumstances} <= set(Circumstance)
 

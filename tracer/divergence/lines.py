@@ -159,6 +159,8 @@ class ComparedLines(msgspec.Struct, frozen=True, kw_only=True):
     """Why lines are missing."""
     first: frozenset[str] = frozenset()
     """The locations of those that reach the call that differs first: no other line explains that."""
+    seeding: frozenset[str] = frozenset()
+    """Lines that seed global generators otherwise."""
 
 
 Origins = frozenset[LineRoot]
@@ -409,6 +411,8 @@ class _Comparison:
         """The last line of a root's statement, which stores what it gives."""
         self.seeds: set[LineRoot] = set()
         """Roots that seed a global generator."""
+        self.seeding: set[str] = set()
+        """All lines that do, roots or not."""
         self.stored: dict[str, Origins] = {}
         """The origins of names that bodies of modules and classes store, of which attributes may be read elsewhere."""
         self.threaded = {frame.process for run in (one, two) for frame in run.frames if frame.entered.thread}
@@ -1086,6 +1090,7 @@ class _Comparison:
                     drawer = self.drawers[key]
                     self.orders |= (found := self._root(LineKind.LINE, *drawer, drawer[0], generator=generator))
                 self.unseeded[key] = found or self._root(LineKind.LINE, at, line, frame, name)
+                self.seeding.add(f"{at.code.file}:{line}")
                 for root in found:
                     self.trail[root].setdefault(f"{at.code.file}:{line}")
             elif LineMark.IMPORTS in text.calls and not self.unseeded.get(key):  # it reaches the library's readers
@@ -1185,7 +1190,9 @@ class _Comparison:
         timed = tuple(replace(self._source(of, of, None), source=row) for of, row in rows.items())
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
         order = sorted(found.values(), key=lambda each: (not each.reaches, each.source == _PORT))  # last a mere number
-        return ComparedLines(sources=tuple(order), timed=timed, notes=notes, first=at_first)
+        return ComparedLines(
+            sources=tuple(order), timed=timed, notes=notes, first=at_first, seeding=frozenset(self.seeding)
+        )
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""

@@ -98,6 +98,11 @@ class HeldLine(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
     """The line on their way at which they were held, where a run could not go on with what they give themselves."""
 
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether the runs differ although all that the lines give is the same."""
+        return self.runs > 0 and not (self.agrees or self.problem)
+
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of running a program several times."""

@@ -30,7 +30,9 @@ from tracer.runner.repeated import root_lines
 from tracer.runner.repeated.repeating import Asked, repeat_script
 from tracer.runner.repeated.root_lines import (
     MOST_RUNS,
+    FoundLines,
     LineRun,
+    _as_seed,
     _by_proof,
     _ends_early,
     _Holding,
@@ -361,6 +363,38 @@ def test_where_more_may_enter_on_the_way_the_later_line_is_what_is_proven(tmp_pa
     said = proof_of(cast("Repeated", SimpleNamespace(sources=ordered, reaching=ordered, held_lines=held)))
     assert "there" not in said
     assert "b.py:3, which takes what comes of it" in said
+
+
+@pytest.mark.parametrize(
+    ("seeds", "numbers", "source", "comes_of"),
+    [(True, ("100", "101"), "seed", ()), (False, ("100", "101"), "", ("a.py:1",)), (True, ("", "7"), "", ("a.py:1",))],
+)
+@pytest.mark.parametrize("closed", [(), WAY], ids=["open", "closed"])
+def test_what_enters_behind_a_line_that_was_held_in_vain_is_named_before_it(
+    tmp_path: Path,
+    seeds: bool,
+    numbers: tuple[str, str],
+    source: str,
+    comes_of: tuple[str, ...],
+    closed: tuple[str, ...],
+) -> None:
+    """The line seeds by a property that its library reads from a folder, say, of an object that differs otherwise."""
+    laboratory = _Laboratory(tmp_path, {"a.py:1": ["differs"], "a.py:2": ["agrees"]})
+    line = replace(PORT, closed=closed)
+    held = _Holding(laboratory, [line], (), 0, ()).held()
+    assert [(each.lines, each.agrees) for each in held] == [(("a.py:1",), False), (("a.py:2",), True)]
+    ordered = _by_proof([line], held)
+    assert [each.location for each in ordered] == ["a.py:2", "a.py:1"]
+    known = ComparedLines(seeding=frozenset(["a.py:2"] if seeds else []))
+    named = _as_seed(ordered[0], known, [_root(0, seed=Seed(location="lib.py:9", first=numbers[0], second=numbers[1]))])
+    assert (named.source, named.comes_of) == (source, comes_of)
+    assert numbers == (named.first, named.second) or not source
+
+
+def test_a_line_that_was_held_in_vain_leaves_runs_to_hold_circumstances(tmp_path: Path) -> None:
+    laboratory = _Laboratory(tmp_path, {"a.py:1": ["differs"]}, left=4)
+    found = FoundLines((PORT,), _Holding(laboratory, [PORT], (), 0, ()).held())
+    assert (found.refuted, laboratory.left) == ({"a.py:1"}, 2)
 
 
 MADE = msgspec.structs.replace(PORT, location="a.py:7", source="own-generator", is_blind=True, path=WAY[1:])

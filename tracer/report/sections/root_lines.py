@@ -107,7 +107,7 @@ def proof_of(repeated: Repeated) -> str:
         return ""
     if (beside := repeated.diverging_held) is not None:
         return f"It is what differs first when {beside.clause}"
-    if any(held.runs and not held.problem for held in repeated.held_lines):
+    if any(held.is_in_vain for held in repeated.held_lines):
         return "Given one run's values there, another still differs: something else reaches it too"
     problem = next((held.problem for held in repeated.held_lines if held.problem), "")
     return f"It is named without proof: {problem}" if problem else ""

@@ -355,7 +355,8 @@ class _Series:
             return
         candidates = self._candidates(snapshot)
         # No circumstance but its own explains a line of a known kind.
-        rows = (source_by_id(source.source) for source in self.found.sources if source.reaches)
+        left = [each for each in self.found.sources if each.reaches and each.location not in self.found.refuted]
+        rows = (source_by_id(source.source) for source in left)
         if self.asked.hold is None and (row := next(rows, None)) is not None:
             candidates = [candidate for candidate in candidates if candidate.value in row.circumstances]
         if self.asked.hold is None and hangs_on_settings_alone(diverging.roots, self._findings() or ()):
@@ -383,6 +384,9 @@ class _Series:
         if self.may_be_luck:
             chance = "runs in which nothing is held agree at times too"
             self.held = tuple(replace(held, is_cause=False, no_proof=chance) for held in self.held)
+        if any(held.is_cause for held in self.held):  # which a line that was held in vain is not
+            left = [each for each in self.found.sources if each.location not in self.found.refuted]
+            self.found = self.found._replace(sources=tuple(left))
 
     def _candidates(self, snapshot: Snapshot | None) -> list[Circumstance]:
         """Return the circumstances that can be held here and may explain why two runs diverge."""

@@ -81,6 +81,11 @@ class FoundLines(NamedTuple):
     note: str = ""
     """Why nothing was found, or what it lacks."""
 
+    @property
+    def refuted(self) -> set[str]:
+        """Lines that were held alone in vain."""
+        return {each.lines[0] for each in self.held if each.is_in_vain and len(each.lines) == 1}
+
 
 def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
     """Roots that no further run need prove: draws from a generator that nobody seeded; empty if there is another."""
@@ -162,7 +167,7 @@ def find_lines(laboratory: LineRuns, divergence: Divergence, known: ComparedLine
     reaching = [source for source in compared.sources if source.reaches]
     keys = {root.key for root in lasting if root.reaches_training or not lasting[0].reaches_training}
     held = _Holding(laboratory, reaching, compared.first, last, keys).held()
-    sources = _by_proof(compared.sources, held)
+    sources = tuple(_as_seed(each, compared, lasting) for each in _by_proof(compared.sources, held))
     drilled = _drilled(laboratory, sources[0], last) if reaching else None
     if drilled is None:
         return FoundLines(sources, held, "; ".join(compared.notes))
@@ -200,6 +205,14 @@ def _followed(
         return str(problem)
 
 
+def _as_seed(source: LineSource, compared: ComparedLines, roots: Sequence[Root]) -> LineSource:
+    """A line that was proven and merely takes what others give, as one that seeds by it, with both numbers."""
+    seed = roots[0].seed if roots and source.comes_of and source.location in compared.seeding else None
+    if seed is None or "" in (seed.first, seed.second) or seed.first == seed.second:
+        return source
+    return replace(source, source="seed", first=seed.first, second=seed.second, comes_of=())
+
+
 def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[LineSource, ...]:
     """Proven lines first; one that was held alone in vain, where others were proven, reaches nothing that matters.
 
@@ -207,8 +220,7 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
     which no run came to its end, as long as others were not held in vain.
     """
     proven = [line for each in held if each.agrees for line in each.lines]
-    in_vain = (each for each in held if each.runs and not each.agrees and not each.problem and proven)
-    refuted = {line for each in in_vain for line in each.lines}.difference(proven)
+    refuted = {line for each in held if each.is_in_vain and proven for line in each.lines}.difference(proven)
     tried = {line for each in held if each.runs for line in each.lines}.difference(proven)
     is_failed = any(each.problem == _FAILED for each in held)
     varying = {each.location for each in sources if (row := source_by_id(each.source)) and row.varies}
@@ -336,6 +348,8 @@ class _Holding:
         self._free: list[str] = []
         """Places of whose values a copy was kept."""
         self._shown: list[HeldLine] = []
+        self._later: list[_Try] = []
+        """Where else roots are held that were held in vain: something else may enter on their way."""
         self._made = self._instead = 0
 
     def held(self) -> tuple[HeldLine, ...]:
@@ -347,6 +361,8 @@ class _Holding:
         while tries and self._laboratory.left and not any(held.agrees for held in self._shown):
             assert base is not None
             tries[:0] = self._try(tries.pop(0), base.family, may_be_luck)
+            if not tries and self._laboratory.left > _MOST_INSTEAD:  # circumstances may explain it as well
+                tries, self._later = self._later, []
         return tuple(self._shown)
 
     def _show(self, locations: Iterable[str], problem: str) -> None:
@@ -425,6 +441,8 @@ class _Holding:
         roots = self._proven(tried) if agrees else tried.roots
         at = "" if roots == (tried.at,) else tried.at.removesuffix(ARGUMENTS)
         self._shown.append(HeldLine(lines=roots, agrees=agrees, runs=runs, problem=problem, at=at))
+        if is_refuted and others:
+            self._later.append(_Try(tried.roots[:1], (others[0],), others, others[0]))
         return []
 
     def _read_again(self, tried: _Try) -> str:
@@ -444,13 +462,14 @@ class _Holding:
         proven: dict[str, None] = {}
         in_vain = {each.lines[0] for each in self._shown if each.runs and not each.problem and len(each.lines) == 1}
         for place in tried.lines:
-            own = [each for each in self._sources if each.location in tried.roots]
+            own = [each for each in self._sources if each.location in {*tried.roots} - in_vain]
             own = [each for each in own if place in (each.location, each.held_at, *each.path)]
             others = [each for each in self._sources if each not in own and each.is_followed and place in each.path]
             others = [each for each in others if not (each.location in in_vain and place in each.closed)]
             is_own = any(place not in each.path for each in own)
-            is_known = is_own or all(place in each.closed for each in (*own, *others))
-            proven |= dict.fromkeys([each.location for each in (*own, *others)] if is_known else [place])
+            every = (*own, *others)
+            is_known = is_own or (bool(every) and all(place in each.closed for each in every))
+            proven |= dict.fromkeys([each.location for each in every] if is_known else [place])
         return tuple(proven)
 
     def _agrees(self, lines: tuple[str, ...], base: Family) -> tuple[bool, str]:
