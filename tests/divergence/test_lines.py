@@ -842,7 +842,7 @@ NAMED = {
     "a hash of the name": (
         "import zlib\nfrom pathlib import Path\nfolder = Path(tempfile.mkdtemp())\nparts = {'at': folder / 'x'}\n"
         "n = zlib.crc32(str(parts['at']).encode())\nop(n)\n",
-        [7, 9],
+        [7],
         "temporary-name",
     ),
 }
@@ -863,6 +863,79 @@ def test_a_temporary_name_is_the_same_in_each_run_until_a_line_makes_another_val
     assert found[0].source == row
 
 
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("sum(str(path).encode())", [3]),
+        ("max(open(path, 'w').name.split('/'))[:9]", [3]),
+        ("sum(str(path).encode()) + os.getpid()", [3, 7]),
+        ("os.urandom(3)", [7]),
+    ],
+)
+def test_what_is_made_of_a_temporary_name_comes_from_the_line_that_made_that(
+    tmp_path: Path, use: str, expected: list[int]
+) -> None:
+    source = f"""\
+        import os, pathlib, tempfile
+        CALLS = []
+        folder = pathlib.Path(tempfile.mkdtemp())
+        path = folder / "a"
+        other = 1
+        def of(path):
+            return {use}
+        x = of(path)
+        CALLS.append(x)
+        """
+    found = reaching(two(tmp_path, source, calls=[0]))
+    assert sorted(at(each for each in found if "program.py:7" in (each.location, *each.path))) == expected
+
+
+def test_a_value_that_is_not_seen_whole_is_held_where_the_clock_makes_it(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    source = """\
+        import pandas
+        CALLS = []
+        seen = pandas.Series(pandas.to_datetime([1, 2], unit="s"))
+        age = pandas.Timestamp.now() - seen
+        x = age.dt.total_seconds().tolist()
+        CALLS.append(x)
+        """
+    found = reaching(two(tmp_path, source, calls=[0]))[0]
+    assert (found.location, found.source, found.held_at) == ("program.py:4", "clock", "program.py:4")
+
+
+BUDGET = """
+import time
+CALLS = []
+class Budget:
+    def __init__(self):
+        self.started = time.monotonic()
+    def over(self):
+        return TEST
+budget = Budget()
+for k in range(3):
+    if budget.over():
+        break
+    time.sleep(K)
+    CALLS.append(k)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "first", "rows"),
+    [
+        ("time.monotonic() - self.started > 0.2", 8, ["time-limit"]),
+        ("(time.monotonic() - self.started) // 0.2", 6, ["clock"]),
+    ],
+)
+def test_a_decision_by_the_clock_comes_before_the_reading_that_it_compares_with(
+    tmp_path: Path, test: str, first: int, rows: list[str]
+) -> None:
+    found = reaching(two(tmp_path, BUDGET.replace("TEST", test), ("0", "0.3"), calls=[1]))
+    assert at(found)[0] == first
+    assert [row.id for row in rows_of(found[0])] == rows
+
+
 #: What coroutines and threads change while a line waits, and the line that does; another one is sooner in run 2.
 MEANWHILE = {
     "what coroutines share": (
@@ -876,6 +949,15 @@ MEANWHILE = {
         "        out.append(k)\n    await asyncio.gather(one(1), one(2))\n    return out\n"
         "x = asyncio.run(main())\nop(x)\n",
         8,
+    ),
+    "what tasks of an object share, beside a queue": (
+        "class Reader:\n    def __init__(self):\n        self.rows = []\n    async def take(self, todo):\n"
+        "        k = await todo.get()\n        await asyncio.sleep(time.order(k) / 20)\n        self.rows.append(k)\n"
+        "    async def run(self):\n        todo = asyncio.Queue()\n"
+        "        for k in (1, 2):\n            todo.put_nowait(k)\n"
+        "        await asyncio.gather(*(self.take(todo) for _ in 'ab'))\n        return [*self.rows]\n"
+        "x = asyncio.run(Reader().run())\nop(x)\n",
+        10,
     ),
     "a callback of what is done": (
         "from concurrent.futures import ThreadPoolExecutor\nout = []\ndef work(k):\n    time.sleep(time.order(k) / 9)\n"
@@ -903,7 +985,9 @@ def test_what_others_change_while_a_line_waits_comes_from_their_lines(
 
     source, line = MEANWHILE[name]
     source = f"import asyncio, time\nCALLS = []\nop = CALLS.append\n{source}"
-    assert line in at(reaching(two(tmp_path, source, calls=[0], before=before)))
+    found = at(reaching(two(tmp_path, source, calls=[0], before=before)))
+    assert line in found
+    assert found[0] == line or "await" not in source.splitlines()[found[0] - 1]
 
 
 def test_a_line_that_waits_for_a_lock_is_not_the_one_that_changes_what_it_guards(
@@ -1681,7 +1765,8 @@ def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:
 
 def test_each_row_says_what_to_do() -> None:
     assert all(row.name and row.remedy for row in SOURCES)
-    assert [row.id for row in SOURCES if not row.calls and not row.generator] == ["seed", "shared-by-threads"]
+    without = [row.id for row in SOURCES if not row.calls and not row.generator]
+    assert without == ["time-limit", "seed", "shared-by-threads"]
     assert len({row.id for row in SOURCES}) == len(SOURCES)
     assert {word for row in SOURCES for word in row.circumstances} <= set(Circumstance)
 

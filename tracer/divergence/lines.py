@@ -147,6 +147,12 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     held_at: str = ""
     """The line whose variables take what it gives: the next on the way, for a result; empty if none does."""
 
+    @property
+    def is_time_limit(self) -> bool:
+        """Whether it reads the clock and makes nothing but a decision of it."""
+        is_decision = self.kind is LineKind.BRANCH or {self.first, self.second} == {"True", "False"}
+        return self.source == CLOCK and is_decision
+
 
 class ComparedLines(msgspec.Struct, frozen=True, kw_only=True):
     """The lines of two runs, compared."""
@@ -659,8 +665,10 @@ class _Comparison:
             given += [] if before or drawn else [name for name in unequal if self._writer_of(frame, name)]
             given = [name for name in given if name.removeprefix(GLOBAL) not in (*text.stores, RETURNED)]
             for name in list(unequal) if not frame.inside else ():
-                if not is_named(name, text) or (name in given and self._of_others(frame, name)):
-                    by_name = self.named.get(name.rpartition(".")[2], _NOTHING) if is_resumed else _NOTHING
+                by_name = self.named.get(name.rpartition(".")[2], _NOTHING) if is_resumed else _NOTHING
+                is_bound = before or drawn or name.removeprefix(GLOBAL) in (*text.stores, RETURNED)
+                is_others = not is_named(name, text) or (by_name and not is_bound)
+                if is_others or (name in given and self._of_others(frame, name)):
                     self._differ(frame, [name], self._known(frame, name) or by_name or self._of_others(frame, name))
                     unequal.remove(name)
         if unequal:
@@ -673,7 +681,8 @@ class _Comparison:
             if not found and rest:
                 if not _hashes(_source_of(text)):
                     found = _NOTHING.union(*(self._known(frame, name) for name in rest))
-                found = found or (_NOTHING if is_alike else self._wrote(frame, row, text))
+                if not found and not is_alike:
+                    found = self._wrote(frame, row, text) or self._of_names(frame, text)
             found |= self._shares(frame, line, text, rest, found, unseen)
             takes = not frame.open.isdisjoint(path.partition(".")[0] for path in text.reads)
             if takes or self._may_bring_in(text, frame, rest):
@@ -715,8 +724,12 @@ class _Comparison:
         is_opaque = source is not None and NO_DIGEST in given
         chooses = _hashes(source) and not all(is_plain(digest) or digest[:1] == "s" for digest in given)
         if is_opaque or (source is not None and (source.varies or chooses) and not unequal):
-            maker = frozenset({self._named(LineKind.LINE, frame, self._line_in(frame, line, text))})
+            maker = frozenset({self._named(LineKind.LINE, frame, (made_at := self._line_in(frame, line, text)))})
             unseen |= maker
+            related = (self._found(frame, path) for path in text.stores)
+            kept = (scope.state.get(name, "") for scope, names in related for name in names)
+            if self._varies(text) and any(digest.endswith(NO_DIGEST) and digest[:1] != "s" for digest in kept):
+                self.given_at.setdefault(f"{frame.code.file}:{made_at}", f"{frame.code.file}:{line}")
             self.makers |= maker if is_opaque else _NOTHING
             self.choosers |= maker if chooses else _NOTHING
         if is_over and not self.calls and not unequal:
@@ -811,6 +824,16 @@ class _Comparison:
             return text.first
         is_made_at = (each for each in lines if source and _source_of(self.one.text(frame, each)) == source)
         return next(is_made_at, line)
+
+    def _of_names(self, frame: LineFrame, text: LineText) -> Origins:
+        """The lines that made temporary names of which texts that a line reads are made: equal but for these."""
+        related = (self._found(frame, path) for path in text.reads)
+        spelt = ((scope, name) for scope, names in related for name in names if scope.state.get(name, "")[:1] == "s")
+        found = _NOTHING.union(*(scope.unseen.get(name, _NOTHING) for scope, name in spelt))
+        made = frozenset(root for root in found if (row := self._row_of_table(root)) is not None and row.varies)
+        for root in made:
+            self.roots.setdefault(root, len(self.roots))
+        return made
 
     def _wrote(self, frame: LineFrame, row: LineRow, text: LineText) -> Origins:
         """The origins of files that a line reads, or one that called it, and that this run wrote; none for others."""
@@ -1189,7 +1212,10 @@ class _Comparison:
         rows = {of: row for of, row in self.timed.items() if self._is_timed(of, row)}
         timed = tuple(replace(self._source(of, of, None), source=row) for of, row in rows.items())
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
-        order = sorted(found.values(), key=lambda each: (not each.reaches, each.source == _PORT))  # last a mere number
+        limits = any(each.is_time_limit and each.reaches for each in found.values())
+        read = {at for at, each in found.items() if limits and each.source in ("", CLOCK) and not each.is_time_limit}
+        # Last is a mere number; what is read of the clock, or follows from it, comes after what it decides.
+        order = sorted(found.values(), key=lambda each: (not each.reaches, each.source == _PORT, each.location in read))
         return ComparedLines(
             sources=tuple(order), timed=timed, notes=notes, first=at_first, seeding=frozenset(self.seeding)
         )
@@ -1318,7 +1344,7 @@ class _Comparison:
             if is_last or root in self.raising:  # no exception can be given, but what its function returns
                 return at
         if not names and root.kind is LineKind.LINE and root not in self.seeds:
-            return next(iter(path), "")
+            return self.given_at.get(root.location) or next(iter(path), "")
         return self.given_at.get(root.location, root.location)
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import OF_TRAINING
-from tracer.divergence.lines import FOLLOWS, LineKind, LineSource
+from tracer.divergence.lines import CLOCK, FOLLOWS, LineKind, LineSource
 from tracer.divergence.model import Divergence, EndState, Family, Root
 from tracer.findings import Finding, PlannedChange
 from tracer.names import About, ChildState, StartedBy
@@ -456,7 +456,9 @@ def rows_of(source: LineSource) -> tuple[Source, ...]:
     calls = source.may_call if row is not None and row.varies else ()
     others = (source_of((call,)) for call in calls if " " not in call)
     varying = (other for other in others if other is not None and other.varies)
-    return () if row is None else tuple({each.id: each for each in (row, *varying)}.values())
+    rows = () if row is None else (row, *varying)
+    limit = source_by_id("time-limit") if source.is_time_limit else None
+    return tuple({each.id: limit if limit and each.id == CLOCK else each for each in rows}.values())
 
 
 def remedy_of(source: LineSource) -> str:

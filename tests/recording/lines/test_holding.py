@@ -91,6 +91,27 @@ def test_a_name_of_another_run_is_given_as_what_it_is_in_this_one(tmp_path: Path
     assert run(tmp_path, source.replace("ORDER", "'ba'"), 3, gives=True)["y"] == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "pandas.Timestamp(SEED, unit='s') - frame['seen']",
+        "pandas.Index([SEED, 2])",
+        "pandas.Series([SEED, 2], index=frame['seen'].index)",
+        "frame['seen'].groupby([SEED, 2]).first().index",
+    ],
+)
+def test_what_a_package_can_only_pickle_as_a_whole_is_given(tmp_path: Path, made: str) -> None:
+    pytest.importorskip("pandas")
+    source = "import pandas\nframe = pandas.DataFrame({'seen': pandas.to_datetime([1, 2], unit='s')})\n"
+    source += f"made = {made}\ny = [str(each) for each in made]\n"
+    kept, given, own = (
+        run(tmp_path, source.replace("SEED", seed), line, gives=gives)
+        for seed, line, gives in (("5", 3, False), ("7", 3, True), ("7", 4, False))
+    )
+    assert (given["y"], given["problem"]) == (kept["y"], "")
+    assert own["y"] != kept["y"]
+
+
 def test_a_file_that_a_line_opens_is_given_wholly_or_not_at_all(tmp_path: Path) -> None:
     source = "class Reply(__import__('io').BytesIO):\n    pass\nr = Reply(b'abc')\nr.size = SIZE\ny = r.size\n"
     source += "def make():\n    made = Reply(b'')\n    made.size = SIZE\n    return made\nr = make()\ny = r.size\n"

@@ -25,6 +25,7 @@ from tracer.recording.lines.variable_digests import (
     attributes_of,
     digest_text,
     hides,
+    is_installed,
     is_module,
     qualified,
     respelt,
@@ -139,6 +140,11 @@ class HeldLines:
                         continue
                     kept[path] = kept_form(value)
             except Unkeepable as problem:
+                with suppress(Exception):  # a new object of a package may be one that it copies as a whole
+                    owner = _value_at(frame, name)
+                    if name.removeprefix(GLOBAL) in text.stores and is_installed(type(owner)):
+                        kept[name] = kept_form(owner)
+                        continue
                 words = "is" if qualified(type(value)) == str(problem) else "holds"
                 words += f" a {problem}, of which no copy can be kept"
                 self._note(at, words, path.replace(RETURNED, RESULT))
@@ -290,13 +296,17 @@ def kept_form(value: Any, above: tuple[int, ...] = ()) -> tuple[Any, ...]:
         if is_module(kind):
             return "module", [_of_tensor(tensor) for tensor in _tensors_of(value)]
     inside = attributes_of(value)
-    if inside is None or hides(kind):
+    if inside is not None and not hides(kind):
         try:
-            return "pickled", pickle.dumps(value)
-        except Exception:
-            raise Unkeepable(name) from None
-    forms = {attribute: kept_form(entry, inner) for attribute, entry in list(inside.items())}
-    return "object", forms, kind.__module__, kind.__qualname__
+            forms = {attribute: kept_form(entry, inner) for attribute, entry in list(inside.items())}
+            return "object", forms, kind.__module__, kind.__qualname__
+        except Unkeepable as part:  # a package may know how to pickle an object of its own with all its parts
+            if not is_installed(kind) or str(part).partition(".")[0] != name.partition(".")[0]:
+                raise
+    try:
+        return "pickled", pickle.dumps(value)
+    except Exception:
+        raise Unkeepable(name) from None
 
 
 def _by_form(values: Iterable[Any]) -> dict[bytes, Any]:

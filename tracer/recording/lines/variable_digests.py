@@ -214,7 +214,7 @@ class VariableDigests:
             return self._several(_members(kind, value), depth, look)
         if issubclass(kind, dict):
             pairs = [part for pair in _entries(value) for part in pair]
-            if _is_installed(kind):  # what a package fills by going through a set
+            if is_installed(kind):  # what a package fills by going through a set
                 pairs = sorted(self._of([key, entry], depth, look) for key, entry in _entries(value)[:_ENTRIES])
             return f"{{{self._several(pairs, depth, look)}}}"
         if qualified(kind) in _TEXTS:
@@ -431,13 +431,13 @@ def _values_in(kind: type, inside: dict[str, Any]) -> dict[str, Any]:
     and of a package's object not the hash that it keeps, which is nothing until somebody asks for it."""
     if is_handle(kind):
         return {name: value for name, value in list(inside.items()) if name[:1] != "_" and name not in _READY}
-    if not _is_installed(kind):
+    if not is_installed(kind):
         return dict(inside)
     return {name: value for name, value in list(inside.items()) if type(value) is not int or "hash" not in name}
 
 
 @_by_type
-def _is_installed(kind: type) -> bool:
+def is_installed(kind: type) -> bool:
     """Return whether a type is of a package that is installed."""
     module = sys.modules.get(str(type.__getattribute__(kind, "__module__")))
     return "-packages" in str(getattr(module, "__file__", ""))

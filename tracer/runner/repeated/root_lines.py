@@ -451,7 +451,7 @@ class _Holding:
         clocks = [each for each in self._sources if each.source == CLOCK]
         own = [each for each in clocks if each.location in tried.roots]
         beside = (each.location for each in clocks if each not in own and {*tried.roots}.isdisjoint(each.path))
-        return next(beside, "") if any(each.kind is not LineKind.BRANCH for each in own) else ""
+        return next(beside, "") if not all(each.is_time_limit for each in own) else ""
 
     def _proven(self, tried: _Try) -> tuple[str, ...]:
         """The roots of which holding lines shows something: those held, and whatever else may enter there.
