@@ -842,7 +842,7 @@ class _Comparison:
             text = self.one.text(above, line)
             names = {path.partition(".")[0] for path in (*text.reads, *text.stores)}
             read = (file for name in sorted(names) for file in above.files.get(name, ()))
-            files = [file for file in read if file[1] > 0]  # what lists them differs by itself
+            files = [file for file in read if file[1] > 0 or above is frame]  # names that callers listed differ there
             if above.parent is None:
                 break
             above, line = above.parent, above.entered.parent_line
