@@ -293,6 +293,19 @@ def test_a_generator_that_is_seeded_again_in_each_step_parts_once(record: Record
     assert (root.cause, root.call) == (RootCause.DRAW, 0)
 
 
+@pytest.mark.parametrize(("name", "is_one"), [("cpu", True), ("cuda:0", True), ("passed (cpu)", False)])
+def test_an_earlier_draw_is_named_where_it_was_surely_of_the_same_generator(
+    record: Recorder, name: str, is_one: bool
+) -> None:
+    def drawn(run: Run, seed: int) -> None:
+        run.call("rand.default", line=3, generator=(name, 0))
+        run.call("rand.default", line=4, generator=(name, seed))
+
+    root = only(compare_recordings(record(drawn, seed=1), record(drawn, seed=2)))
+    assert (root.cause, root.call, root.earlier is not None) == (RootCause.DRAW, 1, is_one)
+    assert ("aten.rand.default at train.py:3" in root.why, "first recorded draw" in root.why) == (is_one, False)
+
+
 def test_memory_of_which_a_part_was_never_written(record: Recorder) -> None:
     def partly(run: Run, bytes_there: str) -> None:
         fresh = run.call("empty.memory_format", line=2, marks=Mark.UNWRITTEN)

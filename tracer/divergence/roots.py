@@ -316,7 +316,9 @@ class RootEvidence:
             return self._restored(root)
         seed = self._with_values(_seeded(name, self.compared.recordings[0]) if earlier is None else None, name)
         since = " before its first recorded draw"
-        if earlier is not None:
+        if earlier is not None and GeneratorKind.spelt(name) is GeneratorKind.PASSED:
+            root, since = replace(root, earlier=None), ""  # several have that name: the draw may be another's
+        elif earlier is not None:
             by = "something other than a recorded call advanced or seeded it"
             since = f", though earlier draws agree: after {_draw_of(earlier)} {by}"
         why = f"the generator {name} was in a different state{since}{_seeded_from(seed)}"
