@@ -41,6 +41,7 @@ from tracer.runner.repeated.root_lines import (
     find_lines,
     with_allocations,
     with_diverging,
+    with_left,
 )
 from tracer.runner.script import Task
 from tracer.trace.lines import RESULT
@@ -395,6 +396,33 @@ def test_a_line_that_was_held_in_vain_leaves_runs_to_hold_circumstances(tmp_path
     laboratory = _Laboratory(tmp_path, {"a.py:1": ["differs"]}, left=4)
     found = FoundLines((PORT,), _Holding(laboratory, [PORT], (), 0, ()).held())
     assert (found.refuted, laboratory.left) == ({"a.py:1"}, 2)
+
+
+ASKS = {"kind": LineKind.BRANCH, "may_call": ("decides", "builtins.property.exists")}
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "source", "is_told"),
+    [
+        (ASKS, 'return self.root / "last.pt"', "file-exists", True),
+        (ASKS, "return self.root / 'ckpt' / name", "file-exists", True),
+        (ASKS, 'return self.root / "last.pth"', "", False),
+        ({"kind": LineKind.BRANCH, "may_call": ("mine.is_new",)}, 'torch.save(model, "last.pt")', "", False),
+        ({"kind": LineKind.BRANCH, "source": "clock"}, 'return self.root / "last.pt"', "clock", False),
+        ({"source": "listing"}, 'names = os.listdir("ckpt")', "listing", True),
+        ({"source": "seed"}, 'logger = Logger("ckpt")', "seed", True),
+        ({}, 'logger = Logger("ckpt")', "", False),
+    ],
+)
+def test_a_file_that_the_first_run_left_is_told_where_the_line_may_look_at_it(
+    line: dict[str, Any], text: str, source: str, is_told: bool
+) -> None:
+    found = FoundLines((LineSource(location="a.py:1", reaches=True, **line),), note="before")
+    told = with_left(found, text, ["other.txt", "ckpt/last.pt"])
+    assert told.sources[0].source == source
+    assert ("ckpt/last.pt" in told.note, told.note[:6]) == (is_told, "before")
+    assert with_left(found, text, []) == found
+    assert with_left(FoundLines(), text, ["ckpt/last.pt"]) == FoundLines()
 
 
 MADE = msgspec.structs.replace(PORT, location="a.py:7", source="own-generator", is_blind=True, path=WAY[1:])

@@ -129,6 +129,10 @@ class Snapshot:
             return f"{lost} was changed by a run, and is too large to be put back"
         return "" if self._changed() else "no run changed anything in the working directory"
 
+    def had(self, path: str) -> bool:
+        """Return whether the folder may have had this file as it was found."""
+        return self.is_too_large or path in self._entries_found
+
     def _changed(self) -> bool:
         now = {entry.path: entry for entry in entries_of(self.folder, self._walk) if not entry.is_folder}
         then = {path: entry for path, entry in self._entries_found.items() if not entry.is_folder}

@@ -59,6 +59,7 @@ from tracer.runner.repeated.root_lines import (
     lines_of_time,
     needs_lines,
     with_diverging,
+    with_left,
 )
 from tracer.runner.script import StepRange, Task, texts_of, with_neighbours
 from tracer.session import judge
@@ -309,6 +310,12 @@ class _Series:
                 self.found = FoundLines(note="none of this rank is of a known kind: see what the other ranks say")
         elif diverging is not None:
             self.found = find_lines(_LineRuns(self, snapshot), diverging, known)
+            file = self.scratch / f"{self.prefix}1.left"
+            if snapshot is not None and file.exists():
+                left = msgspec.json.decode(file.read_bytes(), type=Left)
+                places = (at for each in self.found.sources if each.reaches for at in (each.location, *each.path))
+                texts = " ".join(texts_of(places, os.getcwd()).values())
+                self.found = with_left(self.found, texts, (path for path in left.files if not snapshot.had(path)))
 
     def _find_lines_of_ranks(self, rank: Rank, diverging: Divergence | None, known: ComparedLines | None) -> None:
         """Follow lines in two further runs of all ranks, where one rank needs them; each compares its own.

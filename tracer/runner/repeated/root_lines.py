@@ -213,6 +213,26 @@ def _as_seed(source: LineSource, compared: ComparedLines, roots: Sequence[Root])
     return replace(source, source="seed", first=seed.first, second=seed.second, comes_of=())
 
 
+def with_left(found: FoundLines, texts: str, left: Iterable[str]) -> FoundLines:
+    """``found``, with a file that run 1 was the first to write, if the first line may look at it and ``texts`` name it.
+
+    ``texts``: those of the lines that reach a call, and of their ways.
+    """
+    named = next((each for each in found.sources if each.reaches), LineSource(location=""))
+    row, asks = source_by_id(named.source), source_by_id("file-exists")
+    looks = row is not None and (row.id == "seed" or "folder" in row.circumstances)
+    if row is None and asks is not None and named.kind is LineKind.BRANCH:  # of what a property gives, say
+        methods = {call.rpartition(".")[2] for call in asks.calls}
+        looks = not methods.isdisjoint(call.rpartition(".")[2] for call in named.may_call)
+    parts = ((path, part) for path in left for part in Path(path).parts)
+    path = next((path for path, part in parts if f'"{part}"' in texts or f"'{part}'" in texts), "")
+    if not looks or not path:
+        return found
+    sources = (replace(each, source=each.source or "file-exists") if each is named else each for each in found.sources)
+    note = f"run 1 left {path}, which was not there before, and later runs find it"
+    return found._replace(sources=tuple(sources), note="; ".join(filter(None, (found.note, note))))
+
+
 def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[LineSource, ...]:
     """Proven lines first; one that was held alone in vain, where others were proven, reaches nothing that matters.
 
