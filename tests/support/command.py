@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -77,10 +77,26 @@ def _call(patch: pytest.MonkeyPatch, args: tuple[str | Path, ...]) -> int:
     patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     if (torch := sys.modules.get("torch")) is not None:  # no seed of an earlier program waits for a GPU
         patch.setattr(torch.cuda, "_lazy_seed_tracker", torch.cuda._LazySeedTracker())
-    with pytest.raises(SystemExit) as leaving:
-        main([str(one) for one in args])
+    try:
+        with pytest.raises(SystemExit) as leaving:
+            main([str(one) for one in args])
+    finally:
+        _switch_compilation_on()
     assert isinstance(leaving.value.code, int)
     return leaving.value.code
+
+
+def _switch_compilation_on() -> None:
+    """``--eager`` and shaken runs switch it off until their process ends."""
+    seams: Any = sys.modules.get("tracer.recording.torch_private.compile_seams")
+    if seams is None or not seams._is_compilation_off:
+        return
+    seams._is_compilation_off = False
+    torch: Any = sys.modules["torch"]
+    if hasattr(torch.compiler, "set_stance"):
+        torch.compiler.set_stance("default")
+    else:
+        sys.modules["torch._dynamo.config"].disable = False  # type: ignore[attr-defined]
 
 
 #: Seconds after which a process hangs; no test fails on less.
