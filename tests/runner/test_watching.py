@@ -204,7 +204,9 @@ def test_a_script_and_what_it_imports_are_read_and_a_report_tells_it_once(
     monkeypatch.setenv("COLUMNS", "100")
     Path("data_of_ours.py").write_text("import os\nNAMES = list(os.listdir('.'))\n")
     Path("train.py").write_text(
-        "import data_of_ours, torch\ntorch.manual_seed(0)\ntorch.nn.Linear(2, 2)(torch.ones(2, 2)).sum().backward()\n"
+        "import data_of_ours, torch\ntorch.manual_seed(0)\nmodel = torch.nn.Linear(2, 2)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nmodel(torch.ones(2, 2)).sum().backward()\n"
+        "optimizer.step()\n"
     )
     assert tracer("run", "train.py").code == 0
     sys.modules.pop("data_of_ours")
