@@ -235,9 +235,6 @@ sys.exit(subprocess.run([sys.executable, "child.py"]).returncode)
 @pytest.mark.parametrize(
     ("number", "circumstance"),
     [
-        pytest.param("int.from_bytes(os.urandom(2), 'little')", "entropy", id="urandom", marks=pytest.mark.slow),
-        pytest.param("random.random()", "entropy", id="unseeded", marks=pytest.mark.slow),
-        pytest.param("time.time() % 1", "clock", id="clock", marks=pytest.mark.slow),
         pytest.param("hash('name') % 1000", "hash-seed", id="hash", marks=pytest.mark.slow),
         pytest.param("id(object()) % 10007", "hash-seed,addresses", id="addresses", marks=pytest.mark.slow),
         pytest.param("len(os.listdir())", "folder", id="folder", marks=pytest.mark.slow),
@@ -255,4 +252,4 @@ def test_what_is_held_is_held_in_a_child_that_was_not_forked(tmp_path: Path, num
     assert done.code == 1, done.err
     assert {root["process"] for root in result["roots"]} == {"child 1"}
     causes = [",".join(held["circumstances"]) for held in result["held"] if held["is_cause"]]
-    assert causes == [circumstance], done.err
+    assert causes == [circumstance], (result["held"], done.err)

@@ -112,6 +112,24 @@ def test_addresses_are_held_with_the_hash_seed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("decides", "shown"),
+    [
+        ([Circumstance.ADDRESSES], [("hash-seed", "addresses"), ("hash-seed",)]),
+        ([HASH], [("hash-seed",), ("hash-seed", "addresses")]),
+    ],
+    ids=["addresses", "hash seed"],
+)
+def test_of_addresses_and_the_hash_seed_that_they_need_the_one_that_decides_is_the_cause(
+    decides: list[Circumstance], shown: list[tuple[str, ...]]
+) -> None:
+    laboratory = Laboratory(decides)
+    held = find_circumstance(laboratory, [HASH, Circumstance.ADDRESSES], [], are_named=True)
+    assert [each.circumstances for each in sorted(held, key=lambda each: not each.is_cause)] == shown
+    assert [each.is_cause for each in held].count(True) == 1
+    assert len(laboratory.runs) == 3
+
+
+@pytest.mark.parametrize(
     ("cause", "suspected"),
     [
         (RootCause.KERNEL, [Circumstance.SETTINGS, THREADS]),

@@ -11,6 +11,8 @@ from functools import partial
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import children_of, compare_families, siblings
@@ -80,8 +82,11 @@ def find_circumstance(
     shown, reference = _held_twice(laboratory, _with_required(together), is_all=True)
     if len(together) == 1 or not shown or not shown[0].agrees or reference is None:
         return tuple(shown)
+    whole, of_all = _with_required(together), shown[0]
+    shown = [replace(of_all, is_cause=False)]  # one of them may decide
     for circumstance in sorted(together, key=lambda circumstance: circumstance not in suspected)[: MOST_RUNS - 2]:
-        held = _with_required([circumstance])
+        if (held := _with_required([circumstance])) == whole:
+            continue  # two runs have held them
         run = laboratory.run(held)
         if run is None:
             break
@@ -89,6 +94,8 @@ def find_circumstance(
         shown.append(_fact(held, [reference, run], compared, runs=3 if compared.agrees else 1))
         if shown[-1].is_cause:
             break
+    else:
+        shown[0] = of_all
     return tuple(shown)
 
 
