@@ -15,6 +15,7 @@ import sys
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any, BinaryIO
@@ -519,7 +520,7 @@ def _global(name: str) -> Any:
     if name == "python":
         return vars(sys.modules["random"])["_inst"]
     if name == "numpy":
-        return vars(sys.modules["numpy.random.mtrand"])["_rand"]
+        return vars(import_module("numpy.random.mtrand"))["_rand"]  # which the line that draws may be the first to load
     torch = sys.modules["torch"]
     return torch.default_generator if name == "torch" else torch.cuda.default_generators[int(name.partition(":")[2])]
 
