@@ -217,11 +217,13 @@ class LineRecording:
 
     def lists(self, folder: str) -> None:
         """A folder is listed. Names in it that this run made come from where they were made."""
+        if self._lists:
+            return
         folder = os.path.abspath(folder)
         made = self._written_at.get(folder, {})
         latest = islice(reversed(made.items()), _LISTED)
         self.thread.files.update((path, (at, 0)) for path, at in latest if os.path.lexists(path))
-        if os.stat(folder).st_mtime_ns < self._began or self._lists:
+        if os.stat(folder).st_mtime_ns < self._began:
             return
         self._lists = True  # no audit of what the recorder lists itself
         try:
