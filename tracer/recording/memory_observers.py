@@ -377,7 +377,12 @@ class CopiesInFlight(Observer):
     def after(
         self, begun: None, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Any, result: Any, frame: Caller
     ) -> None:
-        live, pairs = self._table.live, _copied(info, args, result)
+        live = self._table.live
+        if not live and info in self._detaching and info.access.non_blocking is None:
+            if args[0].requires_grad and not args[0].is_leaf:
+                self._computed.enter(args[0], seams.storage_id(args[0]), True)
+            return
+        pairs = _copied(info, args, result)
         crosses = bool(live) and any(len(set(_on_device(*pair))) == 2 for pair in pairs)
         # A device makes its copies from and to the host one after the other.
         for tensor, role in info.access.tensors(args, kwargs) if live and not crosses else ():

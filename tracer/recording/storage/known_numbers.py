@@ -7,6 +7,7 @@ order: whole numbers, or one number beside zero. Of values, only the sign of wha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import isfinite, prod
 from operator import add, mul
 from typing import Any
@@ -107,8 +108,7 @@ class KnownValues(NumbersTable[Known]):
         if name == "mul":
             return _times(first, second)
         if name == "div":
-            is_by_number = not isinstance(args[1], _Tensor) and args[1]
-            return _times(first, Known(None, _constant(1 / args[1]).one if is_by_number else None))
+            return _times(first, _inverse(args[1]) if type(args[1]) in (int, float) else _UNKNOWN)
         if kwargs.get("alpha", args[2] if len(args) > 2 else 1) != 1:
             return _UNKNOWN
         if name == "rsub":
@@ -124,6 +124,12 @@ def _constant(number: Any) -> Known:
     return Known(abs(int(number)) if number == int(number) else None, float(number))
 
 
+@lru_cache
+def _inverse(number: float) -> Known:
+    return Known(None, _constant(1 / number).one) if number else _UNKNOWN
+
+
+@lru_cache
 def _either(*several: Known) -> Known:
     """Numbers each of which is of one of these kinds."""
     first, *others = several
@@ -135,11 +141,13 @@ def _either(*several: Known) -> Known:
     return first
 
 
+@lru_cache
 def _sum(first: Known, second: Known) -> Known:
     one = second.one if first.one == 0 else first.one if second.one == 0 else None
     return Known(_both(add, first.largest, second.largest), one)
 
 
+@lru_cache
 def _times(first: Known, second: Known) -> Known:
     return Known(_both(mul, first.largest, second.largest), _both(mul, first.one, second.one))
 
@@ -150,7 +158,7 @@ def _both(join: Callable[[Any, Any], Any], *numbers: float | None) -> Any:
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
-    return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == seams.storage_bytes(tensor)
+    return tensor.is_contiguous() and tensor.nbytes == seams.storage_bytes(tensor)
 
 
 _WIDE = (torch.int64, torch.int32)

@@ -59,7 +59,17 @@ def is_written_unseen(frame: FrameType | None) -> bool:
     if frame.f_code.co_filename == _OPS_FILE:
         op = str(frame.f_locals.get("self", ""))
         return not op.startswith(("aten.", "prims.")) or _is_native(bare_name(op))
-    return not _asks(frame.f_code, frame.f_lineno)
+    key = id(frame.f_code), frame.f_lasti  # a code object's own hash would read all of it
+    known = _ASKS.get(key)
+    if known is None:
+        if len(_ASKS) >= _MOST_SITES:
+            _ASKS.clear()
+        known = _ASKS[key] = frame.f_code, _asks(frame.f_code, frame.f_lineno)
+    return not known[1]
+
+
+#: By ``id`` of a code object, which the entry keeps alive, and the instruction: whether its line asks for memory.
+_ASKS: dict[tuple[int, int], tuple[CodeType, bool]] = {}
 
 
 @lru_cache(_MOST_SITES)
@@ -72,7 +82,6 @@ def _gives(name: str) -> bool:
     return "empty" in name or name in ("new", "Tensor") or row_of(name).touches in (Touch.ALLOCATES, Touch.GROWS)
 
 
-@lru_cache(_MOST_SITES)
 def _asks(code: CodeType, line: int) -> bool:
     """Return whether a line asks for memory: it names a function that gives some, or calls none of torch's at all."""
     places = [range(begin, end) for begin, end, at in code.co_lines() if at == line]

@@ -139,7 +139,7 @@ class NumbersTable(StorageTable[tuple[int, torch.dtype, EntryT]], Generic[EntryT
             return
         identity = seams.storage_id(tensor)
         is_plain = tensor.dtype in self.dtypes and tensor.layout is torch.strided
-        is_plain = is_plain and (self.keeps_meta or tensor.device.type != "meta")
+        is_plain = is_plain and (self.keeps_meta or tensor.is_cpu or tensor.device.type != "meta")
         version = seams.version_of(tensor) if is_plain else -1
         if not identity or version < 0:
             self.drop(identity)

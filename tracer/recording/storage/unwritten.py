@@ -78,11 +78,12 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         self._prune_at = _PRUNE_AT_LEAST
 
     def gave(self, op: str, counter: Any, tensor: Any, frame: Any) -> None:
-        if not _has_memory(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
+        if not _has_memory(tensor) or tensor.layout is not torch.strided:
             return
-        if not tensor.numel() or tensor.is_nested or tensor.is_quantized:
+        is_meta = not tensor.is_cpu and tensor.device.type == "meta"
+        if is_meta or tensor.is_nested or tensor.is_quantized or not tensor.numel():
             return
-        allocation = self._counted(op, counter, tensor.numel() * tensor.itemsize)
+        allocation = self._counted(op, counter, tensor.nbytes)
         if not seams.fills_uninitialized_memory():
             self._watch(allocation, tensor, is_written_unseen(frame))
 
@@ -113,9 +114,9 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         watched.writes = max(watched.writes, seams.version_of(tensor)) + 1  # resizing counts as a write
 
     def _counted(self, op: str, counter: Any, size: int) -> FreshMemory:
-        if counter not in self.allocations:
-            self.allocations[counter] = FreshMemory(op, counter)
-        allocation = self.allocations[counter]
+        allocation = self.allocations.get(counter)
+        if allocation is None:
+            allocation = self.allocations[counter] = FreshMemory(op, counter)
         allocation.count += 1
         allocation.bytes += size
         return allocation
