@@ -25,7 +25,7 @@ from tracer.files import toml_values
 from tracer.judging import judge_calls, make_target
 from tracer.names import Backend
 from tracer.tables import loading, translation
-from tracer.tables.bound_table import BoundTable
+from tracer.tables.target_tables import BoundTable
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment
 
@@ -56,7 +56,7 @@ def compiled(backend: Backend) -> BoundTable:
     bound = BoundTable(table, "2.13.0", conditions)
     for rule in table.rule:
         for op in rule.ops:
-            bound.asks(op)
+            bound.outcome(op, {})
     return bound
 
 

@@ -8,24 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import process
-from tracer.facts import Fact, Kind
+from tracer.facts import Fact, Kind, noted
 from tracer.facts.every_fact import FACTS
 
 
 def test_a_declared_fact_is_known_to_the_vocabulary_and_read_by_the_recorder(tmp_path: Path) -> None:
     program = """
 import json
-from tracer.facts import sizes
-from tracer.facts import argument_getter
-from tracer.facts import BOOL, Fact, Kind
+from tracer.facts import noted
 
 
-def read(func, services):
-    source = argument_getter(func, "self")
-    return None if source is None else lambda args, kwargs: source(args, kwargs).numel() == 7
+@noted("shape.has_seven", "Has the tensor seven elements?", "self")
+def has_seven(source):
+    return source.numel() == 7
 
-
-sizes.FACTS += (Fact("shape.has_seven", BOOL, Kind.NOTED, "Has the tensor seven elements?", read),)
 
 import torch
 from tracer.recording.recorder import Recorder
@@ -64,7 +60,5 @@ def test_a_declaration_is_whole(fact: Fact) -> None:
 
 
 def test_no_fact_is_declared_twice() -> None:
-    from tracer.facts import every_fact
-
-    keys = [fact.key for subject in every_fact._SUBJECTS for fact in subject.FACTS]
-    assert len(keys) == len(set(keys))
+    with pytest.raises(ValueError, match="twice"):
+        noted("index.distinct", "Is it?")(lambda func, services: None)

@@ -26,9 +26,9 @@ from tests.tables.samples import rule_text, table
 from tracer import DeterminismTracer, Trace, judge
 from tracer.errors import TableError
 from tracer.names import Backend, DeterministicMode, EvidenceKind, Verdict
-from tracer.tables.bound_table import BoundTable
 from tracer.tables.loading import load_dispatched, load_table, load_tables, with_dispatched
 from tracer.tables.rules import Dispatched, Vouched
+from tracer.tables.target_tables import BoundTable
 
 SETTINGS = {"threads": "many", "fill_uninitialized_memory": True}
 

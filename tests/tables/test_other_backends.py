@@ -19,10 +19,10 @@ from tracer.findings import Finding
 from tracer.judging import judge_calls, make_target
 from tracer.names import About, Backend, Cause, EvidenceKind, UnknownReason, Verdict
 from tracer.report import Report
-from tracer.tables.bound_table import BoundTable
 from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import load_table, load_tables, named_variables
 from tracer.tables.rules import Case, Rule, strongest
+from tracer.tables.target_tables import BoundTable
 
 TABLE = load_table(Backend.NPU)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from tracer.files import read_text
 from tracer.findings import Evidence
-from tracer.judging.bound_rows import ReadSetting, is_worth_a_note, read_setting
+from tracer.judging.process_findings import ReadSetting, is_worth_a_note, read_setting
 from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
 from tracer.recording.process.settings import read_settings, set_variables
 from tracer.report import blocks as said

@@ -3,10 +3,10 @@ enumerate them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 
@@ -32,19 +32,12 @@ def argument_getter(func: Any, *names: str) -> Getter | None:
     return None
 
 
-def takes_lists(func: Any, name: str) -> bool:
-    """Return whether the argument is a list, as the indices of ``index_put`` are and an embedding's backward's not."""
-    schema = getattr(func, "_schema", None)
-    arguments = schema.arguments if schema is not None else ()
-    return any(argument.name == name and "List" in str(argument.type) for argument in arguments)
-
-
 def dropout_reader(func: Any, *further: str) -> ArgumentReader | None:
     """Return a reader of whether dropout is active: not at rate 0, nor in evaluation. ``further``: other rate names."""
     rate = argument_getter(func, "dropout_p", "dropout", *further)
-    trains = argument_getter(func, "train", "training")
-    if rate is None or trains is None:
-        return None if rate is None else lambda args, kwargs: (rate(args, kwargs) or 0.0) > 0.0
+    trains = argument_getter(func, "train", "training") or (lambda args, kwargs: True)
+    if rate is None:
+        return None
     return lambda args, kwargs: (rate(args, kwargs) or 0.0) > 0.0 and trains(args, kwargs) is not False
 
 
@@ -54,27 +47,28 @@ def training_reader(func: Any) -> ArgumentReader | None:
     return None if trains is None else lambda args, kwargs: bool(trains(args, kwargs))
 
 
-def getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
-    """A getter for each of ``names``, or ``None`` if ``func`` lacks one; ``self|input`` for either."""
-    getters_by_name = [argument_getter(func, *name.split("|")) for name in names]
-    present = tuple(get for get in getters_by_name if get is not None)
-    return present if len(present) == len(getters_by_name) else None
+def getters(func: Any, *names: str) -> list[Getter] | None:
+    """A getter for each of ``names``, or ``None`` if ``func`` lacks one; ``self|input`` for either. What ends in ``?``
+    may lack: its value is ``None``."""
+    found: list[Getter] = []
+    for name in names:
+        get = argument_getter(func, *name.removesuffix("?").split("|"))
+        if get is None and not name.endswith("?"):
+            return None
+        found.append(get or (lambda args, kwargs: None))
+    return found
 
 
-def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, object], ArgumentReader | None]]:
-    """Turns a function of these arguments' values, which returns the fact's value, into a ``Makes``. An overload that
-    lacks one has no reader. ``self|input`` is either; ``stride?``, which stands last, is ``None`` where it lacks."""
+def of_arguments(names: str) -> Callable[[Callable[..., Any]], Makes]:
+    """Turns a function of the values of these arguments, named as for ``getters`` and with spaces between, into a
+    ``Makes``."""
 
-    def decorate(question: Callable[..., Any]) -> Callable[[Any, object], ArgumentReader | None]:
+    def decorate(question: Callable[..., Any]) -> Makes:
         def make(func: Any, services: object) -> ArgumentReader | None:
-            values = getters(func, *(name for name in names if not name.endswith("?")))
+            values = getters(func, *names.split())
             if values is None:
                 return None
-            optional = [
-                argument_getter(func, name[:-1]) or (lambda args, kwargs: None) for name in names if name.endswith("?")
-            ]
-            every = (*values, *optional)
-            return lambda args, kwargs: question(*[get(args, kwargs) for get in every])
+            return lambda args, kwargs: question(*[get(args, kwargs) for get in values])
 
         return make
 
@@ -82,7 +76,6 @@ def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, o
 
 
 Value = bool | int | str
-Test = Callable[[Args, Kwargs], bool]
 BOOL: tuple[Value, ...] = (False, True)
 
 
@@ -103,44 +96,11 @@ class Kind(Enum):
     """About the process, a generator or a loader, for rows of the table of settings."""
 
 
-class DistinctNumbers(Protocol):
-    """Properties of the numbers in a tensor."""
-
-    @property
-    def dim(self) -> int:
-        """The dimension along which no number occurs twice."""
-
-    @property
-    def has_no_negative(self) -> bool:
-        """Whether no number is negative."""
-
-
-class KnownIndices(Protocol):
-    """The tensors of a recording that are known to hold distinct numbers."""
-
-    def of(self, tensor: Any) -> DistinctNumbers | None:
-        """Return what is known of ``tensor``."""
-
-    def distinct_along(self, tensor: Any, dim: int) -> bool:
-        """Return whether no number occurs twice along ``dim``."""
-
-    def distinct_together(self, tensors: Sequence[Any]) -> bool:
-        """Return whether the rows among ``tensors`` are distinct as pairs or the like."""
-
-    def largest_whole(self, tensor: Any) -> int | None:
-        """Return the magnitude that no number in ``tensor`` exceeds, if all are known to be whole; else ``None``."""
-
-    def has_one_number(self, tensor: Any) -> bool:
-        """Return whether each number in ``tensor`` is known to be zero or one and the same."""
-
-    def was_read_at(self, tensor: Any, dim: int | None, indices: Sequence[Any]) -> bool:
-        """Return whether ``tensor`` was computed from what was read at ``indices``, and nothing else."""
-
-
 class Services(msgspec.Struct, frozen=True):
     """The recorder's services for readers."""
 
-    indices: KnownIndices
+    indices: Any
+    """The tensors that are known to hold distinct or whole numbers: ``recording.storage.known_numbers.Indices``."""
     is_coalesced: Callable[[Any], bool]
     indices_of: Callable[[Any], Any]
     """The indices of a sparse tensor, read without dispatching anything."""
@@ -156,13 +116,9 @@ Makes = Callable[[Any, Services], ArgumentReader | None]
 ASK = object()
 
 
-class Derivation(NamedTuple):
-    """Computes a fact from a call's facts and its autograd node. The node is ``None`` outside the backward pass, and
-    empty if it is unknown; a fact that needs it is then unknown too."""
-
-    reads: tuple[str, ...]
-    """The only recorded facts that it reads, besides the autograd node."""
-    derive: Callable[[str | None, Mapping[str, Value]], bool | None]
+#: Computes a fact from a call's autograd node and facts. The node is ``None`` outside the backward pass, and empty if
+#: it is unknown; a fact that needs it is then unknown too.
+Derive = Callable[[str | None, Mapping[str, Value]], bool | None]
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -180,7 +136,7 @@ class Fact(msgspec.Struct, frozen=True):
     """Its value for calls whose tensors are all strided and not empty, if that is always the same."""
     of_forward: str = ""
     """For a derived fact that comes from the forward call: its key there."""
-    derivation: Derivation | None = None
+    derive: Derive | None = None
     """For a derived fact."""
     hangs_on_sizes: bool = False
     """Whether a step of other sizes (a longer batch, a larger table) may answer otherwise, though no line changes."""
@@ -193,9 +149,25 @@ class Fact(msgspec.Struct, frozen=True):
         return lambda args, kwargs: True if read(args, kwargs) else MISSING
 
 
-def _boolean(kind: Kind, key: str, read: Makes, about: str, on_plain: Any = ASK, hangs_on_sizes: bool = False) -> Fact:
-    return Fact(key, BOOL, kind, about, read, on_plain, hangs_on_sizes=hangs_on_sizes)
+#: The facts that are read, by key.
+DECLARED: dict[str, Fact] = {}
 
 
-#: Boolean facts: recorded for ops whose rules use them; that may exempt a call; that may make one a finding.
-asked_fact, noted_fact, marked = (partial(_boolean, kind) for kind in (Kind.ASKED, Kind.NOTED, Kind.MARKED))
+def _declared(
+    kind: Kind, key: str, about: str, arguments: str = "", *, domain: tuple[Value, ...] = BOOL, **columns: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declares a fact by the function that reads it: from the values of ``arguments``, or, without any, a ``Makes``."""
+
+    def decorate(reads: Callable[..., Any]) -> Callable[..., Any]:
+        if key in DECLARED:
+            raise ValueError(f"{key} is declared twice")
+        make = of_arguments(arguments)(reads) if arguments else reads
+        DECLARED[key] = Fact(key, domain, kind, about, make, **columns)
+        return reads
+
+    return decorate
+
+
+#: Decorators for facts that are recorded for ops whose rules use them; that may exempt a call; that may make one a
+#: finding.
+asked, noted, marked = (partial(_declared, kind) for kind in (Kind.ASKED, Kind.NOTED, Kind.MARKED))

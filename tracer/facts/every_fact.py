@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from tracer.facts import BOOL, MISSING, Derivation, Fact, Kind, Value, flags, indexing, kernels, sizes
+from tracer.facts import BOOL, DECLARED, MISSING, Derive, Fact, Kind, Value, flags, indexing, kernels, sizes
 from tracer.names import Overlap
 
 #: dtype classes that a condition may write in place of their members. Every float8 format is "float8", every quantized
@@ -38,18 +38,18 @@ SELECTING_NODES: frozenset[str] = frozenset(
 )
 
 
-def _derived(key: str, about: str, of_forward: str = "", *, how: Derivation | None = None) -> Fact:
-    """A fact that the judge derives: it holds where ``of_forward``, or itself, was noted, unless ``how`` says how."""
+def _derived(key: str, about: str, of_forward: str = "", *, derive: Derive | None = None) -> Fact:
+    """A fact that the judge derives: it holds where ``of_forward``, or itself, was noted, unless ``derive`` says."""
     noted = of_forward or key
-    how = how or Derivation((noted,), lambda node, facts: facts.get(noted) is True)
-    return Fact(key, BOOL, Kind.DERIVED, about, of_forward=of_forward, derivation=how)
+    holds = derive or (lambda node, facts: facts.get(noted) is True)
+    return Fact(key, BOOL, Kind.DERIVED, about, of_forward=of_forward, derive=holds)
 
 
-def _of_node(names: frozenset[str]) -> Derivation:
-    return Derivation((), lambda node, facts: None if node == "" else (node or "").rstrip("0123456789") in names)
+def _is_of(names: Collection[str], node: str | None) -> bool | None:
+    return None if node == "" else (node or "").rstrip("0123456789") in names
 
 
-def _process(key: str, domain: tuple[Value, ...], about: str) -> Fact:
+def _process(key: str, about: str, domain: tuple[Value, ...] = BOOL) -> Fact:
     return Fact(key, domain, Kind.PROCESS, about)
 
 
@@ -57,28 +57,24 @@ _DERIVED = (
     _derived(
         "backward.selects",
         "Does the backward of an op that selects each element at most once call it?",
-        how=_of_node(SELECTING_NODES),
+        derive=lambda node, facts: _is_of(SELECTING_NODES, node),
     ),
     _derived(  # only attention's math path calls it: fully masked rows come out as zeros
         "backward.attention_softmax",
         "Does the backward of attention's own softmax (_safe_softmax) call it?",
-        how=_of_node(frozenset({"SafeSoftmaxBackward"})),
+        derive=lambda node, facts: _is_of(("SafeSoftmaxBackward",), node),
     ),
-    _derived(
-        "phase.backward",
-        "Is it called in the backward pass?",
-        how=Derivation((), lambda node, facts: node is not None),
-    ),
+    _derived("phase.backward", "Is it called in the backward pass?", derive=lambda node, facts: node is not None),
     _derived(
         "shape.is_scalar",
         "Is the tensor zero-dimensional? Unknown counts as no.",
-        how=Derivation(("ndim",), lambda node, facts: facts.get("ndim") == 0),
+        derive=lambda node, facts: facts.get("ndim") == 0,
     ),
     _derived(  # a backward op called outside the backward pass has no forward: it was called directly
         "forward.direct",
         "Was its forward called directly?",
         "call.direct",
-        how=Derivation(("call.direct",), lambda node, facts: node is None or facts.get("call.direct") is True),
+        derive=lambda node, facts: node is None or facts.get("call.direct") is True,
     ),
     _derived("forward.returns_indices", "Did its forward return indices?", "call.returns_indices"),
     _derived("forward.fits_cudnn", "Does cuDNN take its forward?", "call.fits_cudnn"),
@@ -91,31 +87,30 @@ _DERIVED = (
     ),
     _derived("module.recurrent", "Does nn.RNN, nn.GRU or nn.LSTM call it?"),
     _derived("module.fuses_gates", "Does nn.GRU, nn.LSTM or a cell of theirs call it? A GPU fuses gates and biases."),
-    _process("value", ("unset", "safe", "other"), "A setting: not set, set to a safe value, or to another one."),
+    _process("value", "A setting: not set, set to a safe value, or to another one.", ("unset", "safe", "other")),
     _process(
         "late",
-        ("certain", "possible", "spare"),
         "A late setting: had its reader read it, or may it have? Spare: either, and no recorded call depends on it.",
+        ("certain", "possible", "spare"),
     ),
-    _process("change", ("between-phases", "within"), "Did deterministic mode change between forward and backward?"),
-    _process("origin", ("program", "restored", "fixed", "machine", "unseen"), "A generator's state."),
+    _process("change", "Did deterministic mode change between forward and backward?", ("between-phases", "within")),
+    _process("origin", "A generator's state.", ("program", "restored", "fixed", "machine", "unseen")),
     _process(
         "seed.number",
-        ("none", "drawn"),
         "A seed: does its line take it from what differs in every process? none: nothing shows that.",
+        ("none", "drawn"),
     ),
-    _process("by.library", BOOL, "Did an installed package do it?"),
-    _process("made.often", BOOL, "Is a new generator created for each sample or call?"),
-    _process("made.drew", BOOL, "Is it known that the generator was drawn from?"),
-    _process("overlap", (*(kind.value for kind in Overlap), "entries_perhaps"), "What the memory overlaps with."),
-    _process("loader.workers", BOOL, "Does the loader have workers?"),
-    _process("loader.shuffles", BOOL, "Does it shuffle?"),
-    _process("loader.in_order", BOOL, "Does it return batches in order?"),
+    _process("by.library", "Did an installed package do it?"),
+    _process("made.often", "Is a new generator created for each sample or call?"),
+    _process("made.drew", "Is it known that the generator was drawn from?"),
+    _process("overlap", "What the memory overlaps with.", (*(kind.value for kind in Overlap), "entries_perhaps")),
+    _process("loader.workers", "Does the loader have workers?"),
+    _process("loader.shuffles", "Does it shuffle?"),
+    _process("loader.in_order", "Does it return batches in order?"),
 )
-#: The modules that declare facts that are read, each in its ``FACTS``.
-_SUBJECTS = (flags, indexing, sizes, kernels)
-_READ = (fact for subject in _SUBJECTS for fact in subject.FACTS)
-FACTS: Mapping[str, Fact] = {fact.key: fact for fact in (*_OF_THE_TENSOR, *_READ, *_DERIVED)}
+#: The modules that declare facts which are read.
+SUBJECTS = (flags, indexing, sizes, kernels)
+FACTS: Mapping[str, Fact] = {fact.key: fact for fact in (*_OF_THE_TENSOR, *DECLARED.values(), *_DERIVED)}
 
 
 def of_kind(*kinds: Kind) -> Mapping[str, Fact]:

@@ -11,66 +11,70 @@ from functools import partial
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts import ArgumentReader, Makes, Services, Test, asked_fact, marked, noted_fact, of_arguments
+from tracer import facts
+from tracer.facts import ArgumentReader, Makes, Services, of_arguments
 
 if TYPE_CHECKING:
     import torch
 
-_EXACT_COUNTS = 2**24
-"""Up to here float32 counts one by one without rounding."""
-_FEW_ROWS = 3072
-_ROWS_A_THREAD = 10
-_WARP = 32
-_LARGEST_BLOCK = 1024
-_MAX_CHANNELS = 1024
-#: Every GPU with kernels that count arrivals has more SMs than this, MIG slices included, and those kernels take as
-#: many rows at least; none takes rows shorter than the second number.
-_FEW_ROWS_OF_TOPK = 8
-_SHORT_ROW = 128
-_VECTOR = 4
-_LARGE_CTC = 450
-"""Past this measure of steps, batch and alphabet CUDA makes the gradient of CTC by the kernel for large problems."""
-_UNROLLED = 8
-"""Inductor writes out a sum of fewer numbers, and compiles no reduction for it."""
-_UNROLLED_WINDOW = 25
-_ONE_BLOCK = 1024
-"""Triton sums so many numbers to one in a single block, whose configuration is not chosen by timing."""
-_PADDED_TO = {"torch.float32": 4, "torch.float16": 8, "torch.bfloat16": 8}
-"""Elements that Inductor pads the sizes of a matrix product to, by dtype; it pads no other dtype."""
-_GATHERED_WINDOWS = 125
-"""Average pooling in three dimensions: where more windows hold one element, Inductor calls torch's own backward."""
-_RADIX_KS = frozenset({64, 128, 256, 512, 1024})
+asked, noted, marked = facts.asked, facts.noted, facts.marked
+#: The same for facts of which a step of other sizes may answer otherwise.
+asked_of_sizes, noted_of_sizes, marked_of_sizes = (
+    partial(kind, hangs_on_sizes=True) for kind in (asked, noted, marked)
+)
 
 
-@of_arguments("self|input", "dim?")
+@asked_of_sizes("shape.scan_is_whole", "Is it one scan over the whole tensor: numel == size(dim)?", "self|input dim?")
 def _scan_is_whole(source: torch.Tensor, dim: int | None) -> bool:
     """``multinomial`` has no ``dim``: it scans the probabilities of each row."""
     return bool(source.dim() == 0 or source.numel() == source.size(-1 if dim is None else dim))
 
 
-@of_arguments("kernel_size", "stride?", "dilation?")
-def _do_windows_overlap(size: Sequence[int], stride: Sequence[int] | None, dilation: Sequence[int] | None) -> bool:
-    sizes, steps, gaps = list(size), list(stride or size), list(dilation or [1])
-    longest = max(len(sizes), len(steps), len(gaps))
-    each = [values * longest if len(values) == 1 else values for values in (sizes, steps, gaps)]
-    return any(step < gap * (size - 1) + 1 for size, step, gap in zip(*each, strict=False))
+@asked("shape.windows_overlap", "Pooling: can one element lie in two windows?")
+def _do_windows_overlap(func: Any, services: Services) -> ArgumentReader | None:
+    @of_arguments("kernel_size output_size self|input")
+    def fractional(sizes: Sequence[int], counts: Sequence[int], source: torch.Tensor) -> bool:
+        """Windows start at least ``floor((in - k) / (out - 1))`` apart."""
+        extents = zip(source.shape[-len(sizes) :], sizes, counts, strict=True)
+        return any(count > 1 and (total - size) // (count - 1) < size for total, size, count in extents)
+
+    @of_arguments("kernel_size stride? dilation?")
+    def regular(size: Sequence[int], stride: Sequence[int] | None, dilation: Sequence[int] | None) -> bool:
+        sizes, steps, gaps = list(size), list(stride or size), list(dilation or [1])
+        longest = max(len(sizes), len(steps), len(gaps))
+        each = [values * longest if len(values) == 1 else values for values in (sizes, steps, gaps)]
+        return any(step < gap * (size - 1) + 1 for size, step, gap in zip(*each, strict=False))
+
+    return fractional(func, services) or regular(func, services)
 
 
-@of_arguments("kernel_size", "output_size", "self|input")
-def _do_fractional_windows_overlap(sizes: Sequence[int], counts: Sequence[int], source: torch.Tensor) -> bool:
-    """Fractional pooling starts its windows at least ``floor((in - k) / (out - 1))`` apart."""
-    spatial = source.shape[-len(sizes) :]
-    return any(
-        count > 1 and (total - size) // (count - 1) < size
-        for total, size, count in zip(spatial, sizes, counts, strict=True)
-    )
+@asked("shape.unit_stride_unpadded", "Pooling: is each stride 1 and nothing padded?", "kernel_size stride padding")
+def _has_unit_stride_unpadded(sizes: Sequence[int], steps: Sequence[int], pads: Sequence[int]) -> bool:
+    return all(step == 1 for step in steps or sizes) and not any(pads)
 
 
+@asked("shape.channels_last", "Is the input laid out in channels-last order?", "self|input")
+def _channels_last(source: torch.Tensor) -> bool:
+    """Not where it is laid out in the ordinary one as well."""
+    from torch import channels_last
+
+    is_ordinary = source.dim() != 4 or source.is_contiguous()
+    return not is_ordinary and source.is_contiguous(memory_format=channels_last)
+
+
+@asked_of_sizes("shape.meets_thrice", "Padding: does some element occur three times or more in the output?")
 def _meets_thrice(func: Any, services: Services) -> ArgumentReader | None:
-    """Padding: whether some input element collects three or more gradients. Two give the same sum in either order."""
-    copies = _mirrored if "reflection" in str(func) else _replicated
+    """Two gradients give the same sum in either order."""
+    is_mirrored = "reflection" in str(func)
 
-    @of_arguments("padding", "self")
+    def copies(size: int, left: int, right: int) -> int:
+        """How often one of ``size`` elements occurs at most, itself counted, after both ends are padded."""
+        if not is_mirrored:
+            return 1 + (left + right if size == 1 else max(left, right))
+        reaches_both = left > 0 and right > 0 and max(1, size - 1 - right) <= min(left, size - 2)
+        return 3 if reaches_both else 2 if left or right else 1
+
+    @of_arguments("padding self")
     def read(padding: Sequence[int], source: torch.Tensor) -> bool:
         pads = [max(0, int(pad)) for pad in padding]
         sizes = [int(source.shape[-1 - i]) for i in range(len(pads) // 2)]
@@ -79,40 +83,24 @@ def _meets_thrice(func: Any, services: Services) -> ArgumentReader | None:
     return read(func, services)
 
 
-def _mirrored(size: int, left: int, right: int) -> int:
-    """Return how often one of ``size`` elements occurs at most, itself counted, after mirroring at both ends."""
-    reaches_both = left > 0 and right > 0 and max(1, size - 1 - right) <= min(left, size - 2)
-    return 3 if reaches_both else 2 if left or right else 1
+_EXACT_COUNTS = 2**24
 
 
-def _replicated(size: int, left: int, right: int) -> int:
-    """Return how often one of ``size`` elements occurs at most, itself counted, after repeating both edges."""
-    return 1 + (left + right if size == 1 else max(left, right))
+@asked_of_sizes("shape.numel_gt_16777216", "Are there more elements than float32 can count one by one?", "self|input")
+def _is_beyond_exact_counts(source: torch.Tensor) -> bool:
+    return source.numel() > _EXACT_COUNTS
 
 
-def _divides_evenly(func: Any, services: Services) -> ArgumentReader | None:
-    spatial = 3 if "3d" in str(func) else 2
-
-    @of_arguments("self", "grad_output")
-    def read(source: torch.Tensor, gradient: torch.Tensor) -> bool:
-        pairs = zip(source.shape[-spatial:], gradient.shape[-spatial:], strict=False)
-        return all(size and total % size == 0 for total, size in pairs)
-
-    return read(func, services)
+_FEW_ROWS, _ROWS_A_THREAD, _WARP, _LARGEST_BLOCK = 3072, 10, 32, 1024
 
 
-@of_arguments("self|input")
-def _channels_last(source: torch.Tensor) -> bool:
-    """Return whether the input is laid out in channels-last order, and not in the ordinary one as well."""
-    from torch import channels_last
-
-    is_ordinary = source.dim() != 4 or source.is_contiguous()
-    return not is_ordinary and source.is_contiguous(memory_format=channels_last)
-
-
-@of_arguments("grad_output", "indices", "num_weights", "scale_grad_by_freq")
+@asked_of_sizes(
+    "shape.rows_repeat_long",
+    "Embedding: so many more indices than rows that CUDA may add by atomics?",
+    "grad_output indices num_weights scale_grad_by_freq",
+)
 def _rows_repeat_long(gradient: torch.Tensor, indices: torch.Tensor, rows: int, by_frequency: bool) -> bool:
-    """Embedding: whether CUDA may take its kernel with atomics, on any number of SMs: far more indices than rows."""
+    """On any number of SMs."""
     count = indices.numel()
     if count <= _FEW_ROWS and not by_frequency:
         return False
@@ -122,59 +110,84 @@ def _rows_repeat_long(gradient: torch.Tensor, indices: torch.Tensor, rows: int, 
     return bool(count // _ROWS_A_THREAD + segments > 4 * blocks)
 
 
-@of_arguments("self", "size?", "the_template?")
+_RADIX_KS = frozenset({64, 128, 256, 512, 1024})
+
+
+@asked("shape.topk_radix", "topk: is k 64, 128, 256, 512 or 1024, along the last dimension?", "self k dim")
+def _is_radix_topk(source: torch.Tensor, k: int, dim: int) -> bool:
+    return k in _RADIX_KS and dim in (-1, source.dim() - 1)
+
+
+@asked("shape.grows", "Resizing: is the storage too small for the new size?", "self size? the_template?")
 def _grows(held: torch.Tensor, size: Sequence[int] | None, template: torch.Tensor | None) -> bool:
-    """Resizing: whether the new size needs more memory than the tensor's storage has."""
     wanted = size if size is not None else template.shape if template is not None else ()
     needed = (held.storage_offset() + prod(wanted)) * held.element_size() if prod(wanted) else 0
     return bool(needed > held.untyped_storage().nbytes())
 
 
-@of_arguments("self", "dim")
-def _is_plain_topk(source: torch.Tensor, dim: int) -> bool:
-    length = source.size(dim) if source.dim() else 1
-    rows = source.numel() // max(length, 1)
-    return bool(length < _SHORT_ROW or length % _VECTOR or rows < _FEW_ROWS_OF_TOPK)
+@asked_of_sizes("shape.divides_evenly", "Adaptive pooling: is each input size a multiple of its output size?")
+def _divides_evenly(func: Any, services: Services) -> ArgumentReader | None:
+    spatial = 3 if "3d" in str(func) else 2
+
+    @of_arguments("self grad_output")
+    def read(source: torch.Tensor, gradient: torch.Tensor) -> bool:
+        pairs = zip(source.shape[-spatial:], gradient.shape[-spatial:], strict=False)
+        return all(size and total % size == 0 for total, size in pairs)
+
+    return read(func, services)
 
 
-@of_arguments("log_probs")
-def _is_small_ctc(log_probs: torch.Tensor) -> bool:
-    steps, labels = log_probs.shape[0], log_probs.shape[-1]
-    batch = log_probs.shape[1] if log_probs.dim() > 2 else 1
-    return bool(2 * steps + 24 * batch // 10 + 2 * labels // 10 <= _LARGE_CTC)
+@asked_of_sizes("shape.same_size", "Resampling: does the output size equal the input size?", "output_size input_size")
+def _is_of_same_size(output: Sequence[int], source: Sequence[int]) -> bool:
+    return list(output) == list(source)[2:]
 
 
-@of_arguments("self", "kernel_size", "stride?")
-def _is_window_unrolled(source: torch.Tensor, sizes: Sequence[int], strides: Sequence[int] | None = None) -> bool:
-    """A larger window is torch's own kernel's, unless windows lie side by side."""
-    longest = max(sizes) ** 3 if len(sizes) == 1 else prod(sizes)  # one number stands for each dimension
-    is_called = longest > _UNROLLED_WINDOW and any(step != sizes[0] for step in strides or ()) and len(set(sizes)) == 1
-    return longest < _UNROLLED_WINDOW or is_called
+#: Inductor writes out a sum of fewer numbers, and compiles no reduction for it.
+_UNROLLED, _UNROLLED_WINDOW = 8, 25
 
 
-@of_arguments("self", "output_size")
-def _is_adaptive_window_unrolled(source: torch.Tensor, sizes: Sequence[int]) -> bool:
-    """Sizes that do not divide evenly are written out, or torch's own kernel's."""
-    pairs = list(zip(source.shape[-len(sizes) :], sizes, strict=True))
-    is_even = all(size and total % size == 0 for total, size in pairs)
-    return all(sizes) and (not is_even or prod(total // size for total, size in pairs) < _UNROLLED_WINDOW)
+@noted_of_sizes("shape.is_unrolled", "Sums: does Inductor write out the addends, or call an eager kernel?")
+def _is_unrolled(func: Any, services: Services) -> ArgumentReader | None:
+    @of_arguments("self kernel_size stride?")
+    def windows(source: torch.Tensor, sizes: Sequence[int], strides: Sequence[int] | None) -> bool:
+        """A larger window is torch's own kernel's, unless windows lie side by side."""
+        longest = max(sizes) ** 3 if len(sizes) == 1 else prod(sizes)  # one number stands for each dimension
+        is_one_size = any(step != sizes[0] for step in strides or ()) and len(set(sizes)) == 1
+        return longest < _UNROLLED_WINDOW or (longest > _UNROLLED_WINDOW and is_one_size)
+
+    @of_arguments("self output_size")
+    def adaptive_windows(source: torch.Tensor, sizes: Sequence[int]) -> bool:
+        """Sizes that do not divide evenly are written out, or torch's own kernel's."""
+        pairs = list(zip(source.shape[-len(sizes) :], sizes, strict=True))
+        is_even = all(size and total % size == 0 for total, size in pairs)
+        return all(sizes) and (not is_even or prod(total // size for total, size in pairs) < _UNROLLED_WINDOW)
+
+    @of_arguments("self dim?")
+    def addends(source: torch.Tensor, dims: Sequence[int] | int | None) -> bool:
+        each = [dims] if isinstance(dims, int) else dims or range(source.dim())
+        return source.dim() == 0 or prod(source.shape[dim] for dim in each) < _UNROLLED
+
+    return windows(func, services) or adaptive_windows(func, services) or addends(func, services)
 
 
-@of_arguments("self", "dim?")
-def _are_addends_unrolled(source: torch.Tensor, dims: Sequence[int] | int | None = None) -> bool:
-    each = [dims] if isinstance(dims, int) else dims or range(source.dim())
-    return source.dim() == 0 or prod(source.shape[dim] for dim in each) < _UNROLLED
+#: Triton sums so many numbers to one in a single block, whose configuration is not chosen by timing.
+_ONE_BLOCK = 1024
 
 
-@of_arguments("self", "dim?")
-def _is_single_sum(source: torch.Tensor, dims: Sequence[int] | int | None = None) -> bool:
+@noted_of_sizes("shape.is_single_sum", "Sums: do at most 1,024 addends become one number?", "self dim?")
+def _is_single_sum(source: torch.Tensor, dims: Sequence[int] | int | None) -> bool:
     each = [dims] if isinstance(dims, int) else dims or range(source.dim())
     whole = {dim % source.dim() for dim in each}
     return source.numel() <= _ONE_BLOCK and all(dim in whole or n == 1 for dim, n in enumerate(source.shape))
 
 
+#: Elements that Inductor pads the sizes of a matrix product to, by dtype; it pads no other dtype.
+_PADDED_TO = {"torch.float32": 4, "torch.float16": 8, "torch.bfloat16": 8}
+
+
+@noted("shape.is_aligned", "Matrix products: are all sizes multiples of those that Inductor pads to?")
 def _is_aligned(func: Any, services: Services) -> ArgumentReader | None:
-    @of_arguments("mat1" if "addmm" in str(func) else "self", "mat2")
+    @of_arguments("mat1 mat2" if "addmm" in str(func) else "self mat2")
     def read(left: torch.Tensor, right: torch.Tensor) -> bool:
         multiple = _PADDED_TO.get(str(left.dtype), 1)
         return all(size % multiple == 0 for size in (*left.shape[-2:], right.shape[-1]))
@@ -182,22 +195,58 @@ def _is_aligned(func: Any, services: Services) -> ArgumentReader | None:
     return read(func, services)
 
 
-def _is_unrolled(func: Any, services: Services) -> ArgumentReader | None:
-    windows = _is_window_unrolled(func, services) or _is_adaptive_window_unrolled(func, services)
-    return windows or _are_addends_unrolled(func, services)
+#: Average pooling in three dimensions: where more windows hold one element, Inductor calls torch's own backward.
+_GATHERED_WINDOWS = 125
 
 
-@of_arguments("kernel_size", "stride")
+@asked(
+    "shape.windows_gathered",
+    "Average pooling: do at most 125 windows hold one element, which Inductor gathers from?",
+    "kernel_size stride",
+)
 def _are_windows_gathered(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Do so few windows hold one element that Inductor's backward gathers their gradients, as it counts them?"""
+    """As Inductor's backward counts them."""
     kernel, steps = (list(each) * (3 if len(each) == 1 else 1) for each in (sizes, strides or sizes))
-    return (
-        prod(
-            max(max(place // step - max(0, (place - size) // step), 1) for place in range(2 * size))
-            for size, step in zip(kernel, steps, strict=True)
-        )
-        <= _GATHERED_WINDOWS
+    windows = (
+        max(max(place // step - max(0, (place - size) // step), 1) for place in range(2 * size))
+        for size, step in zip(kernel, steps, strict=True)
     )
+    return prod(windows) <= _GATHERED_WINDOWS
+
+
+#: Every GPU with kernels that count arrivals has more SMs than this, MIG slices included, and those kernels take as
+#: many rows at least; none takes rows shorter than the second number.
+_FEW_ROWS_OF_TOPK, _SHORT_ROW, _VECTOR = 8, 128, 4
+
+
+@noted_of_sizes(
+    "shape.topk_plain",
+    "topk: do its sizes keep it off every kernel that counts arrivals, whatever the device?",
+    "self dim",
+)
+def _is_plain_topk(source: torch.Tensor, dim: int) -> bool:
+    length = source.size(dim) if source.dim() else 1
+    rows = source.numel() // max(length, 1)
+    return bool(length < _SHORT_ROW or length % _VECTOR or rows < _FEW_ROWS_OF_TOPK)
+
+
+#: Past this measure of steps, batch and alphabet CUDA makes the gradient of CTC by the kernel for large problems.
+_LARGE_CTC = 450
+
+
+@noted_of_sizes("shape.ctc_small", "CTC: is the loss small enough for CUDA's kernel that adds in order?", "log_probs")
+def _is_small_ctc(log_probs: torch.Tensor) -> bool:
+    steps, labels = log_probs.shape[0], log_probs.shape[-1]
+    batch = log_probs.shape[1] if log_probs.dim() > 2 else 1
+    return bool(2 * steps + 24 * batch // 10 + 2 * labels // 10 <= _LARGE_CTC)
+
+
+_MAX_CHANNELS = 1024
+
+
+@marked_of_sizes("shape.channels_gt_1024", "Sampling: does the input have more than 1,024 channels?", "input")
+def _has_many_channels(source: torch.Tensor) -> bool:
+    return source.shape[1] > _MAX_CHANNELS
 
 
 #: Source positions are computed in floating point: what lies this close to an element counts as reaching it.
@@ -206,26 +255,30 @@ _CLOSE = 1e-3
 MANY = 3
 
 
-def meets_at_most_twice(func: Any, services: Services) -> Test | None:
+@noted_of_sizes(
+    "shape.meets_at_most_twice",
+    "Pooling, resampling: does no element collect more than two addends? Two give one sum in either order.",
+)
+def meets_at_most_twice(func: Any, services: Services) -> ArgumentReader | None:
     """Return a test of whether no element of the result of ``func`` collects more than two addends."""
-    bounds = _bounds_of(str(func).split(".")[1])(func, services)
-    return None if bounds is None else lambda args, kwargs: prod(bounds(args, kwargs)) <= 2
-
-
-def _bounds_of(name: str) -> Makes:
+    name = str(func).split(".")[1]
+    spatial = 3 if "3d" in name else 2
     if "adaptive" in name:
-        return _adaptive_windows(3 if "3d" in name else 2)
-    if "fractional" in name:
-        return _fractional_windows
-    if name.startswith("upsample"):
-        return _resampled(_reach_of_cubic if "cubic" in name else _reach_of_linear)
-    return _windows(3 if "3d" in name else 2)
+        make = _adaptive_windows(spatial)
+    elif "fractional" in name:
+        make = _fractional_windows
+    elif name.startswith("upsample"):
+        make = _resampled(_reach_of_cubic if "cubic" in name else _reach_of_linear)
+    else:
+        make = _windows(spatial)
+    bounds = make(func, services)
+    return None if bounds is None else lambda args, kwargs: prod(bounds(args, kwargs)) <= 2
 
 
 def _windows(spatial: int) -> Makes:
     """Pooling with a kernel: the windows that an element may lie in."""
 
-    @of_arguments("grad_output", "kernel_size", "stride", "dilation?")
+    @of_arguments("grad_output kernel_size stride dilation?")
     def read(gradient: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Any) -> list[int]:
         sizes, steps, gaps = list(kernel), list(stride or kernel), list(dilation or [1])
         counts = list(gradient.shape[-spatial:])
@@ -242,7 +295,7 @@ def windows_of_one(size: int, step: int, gap: int, count: int) -> int:
 
 
 def _adaptive_windows(spatial: int) -> Makes:
-    @of_arguments("self", "grad_output")
+    @of_arguments("self grad_output")
     def read(source: torch.Tensor, gradient: torch.Tensor) -> list[int]:
         extents = zip(source.shape[-spatial:], gradient.shape[-spatial:], strict=True)
         return [adaptive_windows_of_one(total, count) for total, count in extents]
@@ -257,7 +310,7 @@ def adaptive_windows_of_one(total: int, count: int) -> int:
     return 2 if total > count else -(-count // max(total, 1)) + (count % max(total, 1) > 0)
 
 
-@of_arguments("self", "kernel_size", "output_size")
+@of_arguments("self kernel_size output_size")
 def _fractional_windows(source: torch.Tensor, sizes: Sequence[int], counts: Sequence[int]) -> list[int]:
     spatial = source.shape[-len(sizes) :]
     return [fractional_windows_of_one(*extents) for extents in zip(spatial, sizes, counts, strict=True)]
@@ -270,7 +323,7 @@ def fractional_windows_of_one(total: int, size: int, count: int) -> int:
 
 
 def _resampled(reach: Callable[[float, bool], int]) -> Makes:
-    @of_arguments("output_size", "input_size", "align_corners", "scales?", "scales_d?", "scales_h?", "scales_w?")
+    @of_arguments("output_size input_size align_corners scales? scales_d? scales_h? scales_w?")
     def read(output: Sequence[int], source: Sequence[int], is_aligned: bool, *scales: float | None) -> list[int]:
         counts = list(output)
         totals = list(source)[-len(counts) :]
@@ -284,14 +337,14 @@ def _resampled(reach: Callable[[float, bool], int]) -> Makes:
 
 
 def _step(total: int, count: int, scale: float | None, is_aligned: bool) -> float:
-    """Return the distance in the input of two neighbours of the output; arbitrarily large if there is only one."""
+    """The distance in the input of two neighbours of the output; arbitrarily large if there is only one."""
     if is_aligned:
         return (total - 1) / (count - 1) if count > 1 else float(max(total, MANY))
     return 1 / scale if scale is not None and scale > 0 else total / count
 
 
 def _reach_of_linear(step: float, is_aligned: bool) -> int:
-    """Return the number of outputs that weigh on one input, each on the two that it falls between."""
+    """The number of outputs that weigh on one input, each on the two that it falls between."""
     if step < 1 + _CLOSE:
         return MANY
     if abs(step - 2) < _CLOSE:
@@ -302,81 +355,3 @@ def _reach_of_linear(step: float, is_aligned: bool) -> int:
 def _reach_of_cubic(step: float, is_aligned: bool) -> int:
     """The same for four inputs each. Nearer to an edge than that, one output weighs on it several times."""
     return 1 if step > 4 + _CLOSE or (step > 4 - _CLOSE and not is_aligned) else MANY
-
-
-asked_of_sizes, noted_of_sizes, marked_of_sizes = (
-    partial(kind, hangs_on_sizes=True) for kind in (asked_fact, noted_fact, marked)
-)
-FACTS = (
-    asked_of_sizes("shape.scan_is_whole", _scan_is_whole, "Is it one scan over the whole tensor: numel == size(dim)?"),
-    asked_fact(
-        "shape.windows_overlap",
-        lambda func, services: _do_fractional_windows_overlap(func, services) or _do_windows_overlap(func, services),
-        "Pooling: can one element lie in two windows?",
-    ),
-    asked_fact(
-        "shape.unit_stride_unpadded",
-        of_arguments("kernel_size", "stride", "padding")(
-            lambda sizes, steps, pads: all(step == 1 for step in steps or sizes) and not any(pads)
-        ),
-        "Pooling: is each stride 1 and nothing padded?",
-    ),
-    asked_fact("shape.channels_last", _channels_last, "Is the input laid out in channels-last order?"),
-    asked_of_sizes(
-        "shape.meets_thrice", _meets_thrice, "Padding: does some element occur three times or more in the output?"
-    ),
-    asked_of_sizes(
-        "shape.numel_gt_16777216",
-        of_arguments("self|input")(lambda source: source.numel() > _EXACT_COUNTS),
-        "Are there more elements than float32 can count one by one?",
-    ),
-    asked_of_sizes(
-        "shape.rows_repeat_long",
-        _rows_repeat_long,
-        "Embedding: so many more indices than rows that CUDA may add by atomics?",
-    ),
-    asked_fact(
-        "shape.topk_radix",
-        of_arguments("self", "k", "dim")(lambda source, k, dim: k in _RADIX_KS and dim in (-1, source.dim() - 1)),
-        "topk: is k 64, 128, 256, 512 or 1024, along the last dimension?",
-    ),
-    asked_fact("shape.grows", _grows, "Resizing: is the storage too small for the new size?"),
-    asked_of_sizes(
-        "shape.divides_evenly", _divides_evenly, "Adaptive pooling: is each input size a multiple of its output size?"
-    ),
-    asked_of_sizes(
-        "shape.same_size",
-        of_arguments("output_size", "input_size")(lambda output, source: list(output) == list(source)[2:]),
-        "Resampling: does the output size equal the input size?",
-    ),
-    noted_of_sizes(
-        "shape.meets_at_most_twice",
-        meets_at_most_twice,
-        "Pooling, resampling: does no element collect more than two addends? Two give one sum in either order.",
-    ),
-    noted_of_sizes(
-        "shape.is_unrolled", _is_unrolled, "Sums: does Inductor write out the addends, or call an eager kernel?"
-    ),
-    noted_of_sizes("shape.is_single_sum", _is_single_sum, "Sums: do at most 1,024 addends become one number?"),
-    noted_fact(
-        "shape.is_aligned", _is_aligned, "Matrix products: are all sizes multiples of those that Inductor pads to?"
-    ),
-    asked_fact(
-        "shape.windows_gathered",
-        _are_windows_gathered,
-        "Average pooling: do at most 125 windows hold one element, which Inductor gathers from?",
-    ),
-    noted_of_sizes(
-        "shape.topk_plain",
-        _is_plain_topk,
-        "topk: do its sizes keep it off every kernel that counts arrivals, whatever the device?",
-    ),
-    noted_of_sizes(
-        "shape.ctc_small", _is_small_ctc, "CTC: is the loss small enough for CUDA's kernel that adds in order?"
-    ),
-    marked_of_sizes(
-        "shape.channels_gt_1024",
-        of_arguments("input")(lambda source: bool(source.shape[1] > _MAX_CHANNELS)),
-        "Sampling: does the input have more than 1,024 channels?",
-    ),
-)

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from tracer.errors import TargetError
 from tracer.facts.every_fact import FACTS
 from tracer.findings import Finding, Judgement, SizeBound, Target
-from tracer.judging.bound_rows import trace_under
 from tracer.judging.call_findings import (
     JudgedCall,
     TrialsHere,
@@ -26,16 +25,8 @@ from tracer.judging.call_findings import (
     tally_of,
     unnamed_calls,
 )
-from tracer.judging.minimal_settings import (
-    SEED,
-    MinimalSettings,
-    ProcessUnderTarget,
-    Sets,
-    extrapolated_banner,
-    seeded_in_its_place,
-    with_plan,
-)
-from tracer.judging.observations import fill_cost
+from tracer.judging.minimal_settings import SEED, MinimalSettings, Sets, seeded_in_its_place, with_plan
+from tracer.judging.process_findings import ProcessUnderTarget, extrapolated_banner, fill_cost, trace_under
 from tracer.names import (
     SAFE,
     SEVERITY,
@@ -52,13 +43,12 @@ from tracer.names import (
     Verdict,
 )
 from tracer.ops import spoken
-from tracer.tables.bound_table import has_computed_step, meta_calls, safe_ruling, unknown_ruling
 from tracer.tables.compiled import Compilation, CompiledCalls, CompilerTable, compilation_of
 from tracer.tables.loading import checked_sets
 from tracer.tables.rules import RuleTable, Ruling, Switches, strongest
 from tracer.tables.setting_rows import EnvironmentTable
 from tracer.tables.settings import FORWARD, MODE, SEEDS, settings_of
-from tracer.tables.target_tables import ForwardCalls, TargetTables
+from tracer.tables.target_tables import ForwardCalls, TargetTables, has_computed_step, meta_calls
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.tables.versions import named_release
 from tracer.trace.file import Trace
@@ -333,7 +323,7 @@ def _once(judged: list[JudgedCall]) -> list[JudgedCall]:
         if "body_recorded" not in group.facts and not ruling.is_safe
     }
     return [
-        JudgedCall(group, safe_ruling(ruling.backend))
+        JudgedCall(group, Ruling.safe(ruling.backend))
         if group.facts.get("body_recorded") is True and (group.phase, group.module, group.place, ruling.rule) in inside
         else JudgedCall(group, ruling)
         for group, ruling in judged
@@ -355,7 +345,7 @@ def _with_open_attention(judged: list[JudgedCall], trace: Trace, backend: Backen
     apart = {place for place, there in ops.items() if there >= _ATTENTION}
     why = f"The CPU's compiler took scaled_dot_product_attention apart, for which {backend} has fused kernels."
     how = "Record with `tracer run --eager`, under which attention is one op."
-    unknown = unknown_ruling(backend, "attention-taken-apart", UnknownReason.NO_EVIDENCE, "", why, how)
+    unknown = Ruling.unknown(backend, "attention-taken-apart", UnknownReason.NO_EVIDENCE, "", why, how)
     unknown = replace(unknown, runs_as="scaled_dot_product_attention")
     return [
         JudgedCall(call.group, unknown)

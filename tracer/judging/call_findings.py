@@ -27,10 +27,10 @@ from tracer.names import (
     Shown,
     Verdict,
 )
-from tracer.tables.bound_table import is_here
 from tracer.tables.compiled import Compilation
 from tracer.tables.rules import Ruling, Switches
 from tracer.tables.settings import FORWARD, declared
+from tracer.tables.target_tables import is_here
 from tracer.trace.file import Trace
 from tracer.trace.merging import joined, summed
 from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, Tried, is_set_up

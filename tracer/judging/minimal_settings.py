@@ -5,27 +5,16 @@ Settings interact: ``cudnn.benchmark`` undoes deterministic mode, which raises i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
-from operator import attrgetter
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
-from tracer.findings import Finding, Note, Target
-from tracer.judging.bound_rows import (
-    BoundRows,
-    Dependents,
-    changed_findings,
-    late_findings,
-    setting_findings,
-    trace_under,
-)
-from tracer.judging.observations import observed_findings
+from tracer.findings import Finding
+from tracer.judging.process_findings import Observed, ProcessUnderTarget, key_of
 from tracer.names import (
     REPEATABLE,
-    SEVERITY,
     About,
     Cause,
     DeterministicMode,
@@ -36,11 +25,8 @@ from tracer.names import (
     Verdict,
 )
 from tracer.tables.rules import Ruling
-from tracer.tables.setting_rows import EnvironmentTable
 from tracer.tables.settings import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
 from tracer.tables.target_tables import TargetTables
-from tracer.tables.versions import judged_as, placed, reviewed_releases
-from tracer.trace.file import Trace
 from tracer.trace.records import ORIGIN, SEEDED_AT, CallGroup, FactValue, kind_drawn_from
 
 Sets = Mapping[str, FactValue]
@@ -96,7 +82,7 @@ def seeded_in_its_place(group: CallGroup, sets: Sets) -> CallGroup:
         return group
     facts = {**facts, ORIGIN: SeedOrigin.PROGRAM.value}
     facts.pop(SEEDED_AT, None)
-    return msgspec.structs.replace(group, facts=facts)
+    return replace(group, facts=facts)
 
 
 def _can_be_seeded(group: CallGroup) -> bool:
@@ -164,7 +150,7 @@ class MinimalSettings:
         verdicts = [self._both(group, ruling, planned) for group, ruling in self._unsafe]
         for place, (group, _) in enumerate(self._unsafe):
             if group.settings and not on_account[place] and not is_good(verdicts[place][0]):
-                without = msgspec.structs.replace(group, settings={})
+                without = replace(group, settings={})
                 verdicts[place] = self._both(without, self._tables_under({}).rule_on(without), planned)
         values: list[dict[str, FactValue]] = [{name: planned[name] for name in names} for names in on_account]
         calls = [(values[place], verdicts[place]) for place in self._alike]
@@ -281,9 +267,9 @@ def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
         if after != (finding.verdict, finding.deterministic_mode):
             sets = {name: planned[name] for name in finding.sets if name in planned}
             sets = sets or ({MODE: planned[MODE]} if MODE in planned else planned)
-            finding = msgspec.structs.replace(finding, planned=after, sets=sets)
+            finding = replace(finding, planned=after, sets=sets)
         elif finding.about is About.LOADER and not any(name in planned for name in finding.sets):
-            finding = msgspec.structs.replace(finding, sets={})  # its own generator is not among them
+            finding = replace(finding, sets={})  # its own generator is not among them
         closed.append(finding)
     return closed
 
@@ -308,87 +294,3 @@ def _subsets(candidates: Sequence[CandidateSetting], least: int) -> Iterator[tup
 
 def _sets(candidates: Iterable[CandidateSetting]) -> dict[str, FactValue]:
     return {candidate.name: candidate.value for candidate in candidates}
-
-
-class Observed(NamedTuple):
-    """The table of settings' findings and notes on a trace."""
-
-    findings: tuple[Finding, ...] = ()
-    notes: tuple[Note, ...] = ()
-
-
-class ProcessUnderTarget:
-    """The table of settings for one trace and target."""
-
-    def __init__(
-        self,
-        trace: Trace,
-        target: Target,
-        rows: EnvironmentTable | None,
-        judged: Iterable[tuple[CallGroup, Ruling]],
-        *,
-        strict: bool,
-    ) -> None:
-        """``rows`` ``None``: no findings about the process. ``strict``: see ``BoundTable``."""
-        self._trace, self._target = trace, target
-        self._rows = rows
-        self._place = "reviewed" if rows is None else placed(rows.reviewed, target.torch)
-        self._speaks = self._place == "reviewed" or (self._place == "newer" and not strict)
-        self._dependents = None if rows is None else Dependents(rows, judged, trace)
-        self._observed: dict[frozenset[tuple[str, FactValue]], Observed] = {}
-
-    def observe(self, sets: Mapping[str, FactValue]) -> Observed:
-        """Findings and notes with ``sets`` on top of the target's own settings; computed once for each."""
-        key = frozenset(sets.items())
-        if key not in self._observed:
-            self._observed[key] = self._observe(sets)
-        return self._observed[key]
-
-    def _observe(self, sets: Mapping[str, FactValue]) -> Observed:
-        rows = self._rows
-        if rows is None or self._dependents is None or not self._speaks:
-            return Observed()
-        extrapolated = self._place == "newer"
-        version = judged_as(rows.reviewed, self._target.torch, extrapolated=extrapolated)
-        scene = trace_under(self._trace, self._target, sets)
-        bound = BoundRows(rows.row, version, scene, self._dependents, extrapolated)
-        findings: dict[tuple[object, ...], Finding] = {}
-        notes: list[Note] = []
-        for read in (setting_findings, late_findings, changed_findings, observed_findings):
-            for statement in read(bound):
-                if isinstance(statement, Note):
-                    notes.append(statement)
-                    continue
-                key = key_of(statement)
-                if (other := findings.get(key)) is not None:  # the worse verdict counts
-                    worse = min(other, statement, key=lambda either: SEVERITY.index(either.verdict))
-                    count, ops = other.count + statement.count, Counter(other.ops) + Counter(statement.ops)
-                    statement = msgspec.structs.replace(worse, count=count, ops=dict(ops))
-                findings[key] = statement
-        return Observed(tuple(findings.values()), tuple(notes))
-
-    def banners(self) -> Iterator[str]:
-        """Banners about the table itself."""
-        if self._rows is None or self._place == "reviewed":
-            return
-        reviewed, version = self._rows.reviewed, self._target.torch
-        if self._speaks:
-            yield extrapolated_banner("The table of settings", reviewed, version)
-        else:
-            yield (
-                f"The table of settings was reviewed for torch {reviewed}, not for {version}: settings, seeds, memory"
-                " and data loading were not judged."
-            )
-
-
-def extrapolated_banner(table: str, reviewed: str, version: str) -> str:
-    """The banner of a ``table`` whose verdicts are those of an older release."""
-    newest = reviewed_releases(reviewed)[-1]
-    says = f"for torch {version} its verdicts are those of {newest}, extrapolated"
-    return f"{table} was reviewed up to torch {newest}; {says}."
-
-
-#: The key by which findings about the process are merged.
-key_of: Callable[[Finding], tuple[object, ...]] = attrgetter(
-    "rule", "subject", "op", "phase", "module", "location", "function", "called_from", "backend"
-)

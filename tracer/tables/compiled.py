@@ -30,7 +30,6 @@ from tracer.names import (
     Verdict,
 )
 from tracer.ops import bare_name, row_of
-from tracer.tables.bound_table import safe_ruling, unknown_ruling
 from tracer.tables.conditions import BothWays, pieces, wanted_values, with_derived
 from tracer.tables.loading import required_facts
 from tracer.tables.rules import (
@@ -299,11 +298,11 @@ class CompiledCalls:
             why = f"It was compiled by {by}, for which there is no table."
             if table is not None:
                 why = f"{table.compiler.capitalize()}'s code for {backend} was not reviewed."
-            return unknown_ruling(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why, _REMEDY)
+            return Ruling.unknown(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why, _REMEDY)
         place = placed(table.reviewed, self.version)
         if place != "reviewed" and (place != "newer" or self.strict):
             detail = f"torch {self.version}, reviewed for {table.reviewed}"
-            return unknown_ruling(backend, "compiled", UnknownReason.TABLE_NOT_REVIEWED, detail)
+            return Ruling.unknown(backend, "compiled", UnknownReason.TABLE_NOT_REVIEWED, detail)
         return None
 
     def _compiled_alike(self, kernels: list[Kernel], backend: Backend, region: Region) -> tuple[bool, bool]:
@@ -430,7 +429,7 @@ class CompiledCall(NamedTuple):
         elif way.shown is Shown.TIMED:
             cause, claim, why, remedy = Cause.AUTOTUNE, "chosen-by-timing", _TIMED, _NOT_TIMED
         name = f"{compiler}-{backend}-{claim}"
-        return safe_ruling(backend, rule=name, cause=cause, why=why, remedy=remedy)
+        return Ruling.safe(backend, rule=name, cause=cause, why=why, remedy=remedy)
 
     def _way(self, way: int, is_compiled_alike: bool) -> _Way:
         cases: tuple[Case, ...] = ()

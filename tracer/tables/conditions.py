@@ -266,6 +266,6 @@ def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:
 
 def with_derived(facts: Mapping[str, Value], node: str | None, keys: Iterable[str]) -> Mapping[str, Value]:
     """``facts`` of a call, with those of ``keys`` that are derived from them."""
-    derived = {key: DERIVATIONS[key].derive(node, facts) for key in keys if key in DERIVATIONS}
+    derived = {key: DERIVATIONS[key](node, facts) for key in keys if key in DERIVATIONS}
     derived_facts = {key: value for key, value in derived.items() if value is not None}
     return {**facts, **derived_facts} if derived_facts else facts

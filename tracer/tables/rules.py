@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from tracer.errors import TableError
-from tracer.facts import Derivation, Kind, Value
+from tracer.facts import Derive, Kind, Value
 from tracer.facts.every_fact import DTYPE_CLASSES, FACTS, of_kind
 from tracer.files import toml_values
 from tracer.findings import Deciding, Evidence, Statement
-from tracer.names import OF_A_RUN, TORCH_NAMESPACES, Backend, Cause, EvidenceKind, Prerequisite, Verdict
+from tracer.names import OF_A_RUN, TORCH_NAMESPACES, Backend, Cause, EvidenceKind, Prerequisite, UnknownReason, Verdict
 from tracer.tables.settings import conditions
 from tracer.tables.versions import specifiers
 
@@ -33,7 +33,7 @@ def _domains(*kinds: Kind) -> _Domains:
 #: ``aten.sample`` at the same place.
 FORWARD_FACTS: Mapping[str, str] = {key: fact.of_forward for key, fact in FACTS.items() if fact.of_forward}
 #: How the judge derives facts, by key.
-DERIVATIONS: Mapping[str, Derivation] = {key: fact.derivation for key, fact in FACTS.items() if fact.derivation}
+DERIVATIONS: Mapping[str, Derive] = {key: fact.derive for key, fact in FACTS.items() if fact.derive}
 BACKWARD_OF = "_backward"
 """Suffix that a backward op's name adds to its forward's."""
 #: Settings of the target, each declared with its domain in ``tables.settings``.
@@ -177,6 +177,10 @@ class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
         check_ops(self.ops, namespaces=type(self) is LibraryRule)
 
 
+_CAUSE_UNKNOWN = {UnknownReason.UNLISTED: Cause.VENDOR_UNLISTED, UnknownReason.OPAQUE: Cause.OPAQUE}
+REMEDY_UNKNOWN = "Run the op twice on the target with the same input and compare the bits; then add a rule for it."
+
+
 class Ruling(Statement, frozen=True, kw_only=True, gc=False):
     """What the tables and the run say of a call, and the rule that says it."""
 
@@ -185,7 +189,7 @@ class Ruling(Statement, frozen=True, kw_only=True, gc=False):
     translated: bool = False
     """Whether it is about an op that runs on the target instead of the recorded one."""
     observed: bool = False
-    """Whether the data of the run exclude the table's risk. See ``tables.bound_table``."""
+    """Whether the data of the run exclude the table's risk."""
 
     @classmethod
     def by(cls, rule: Cased, cases: Sequence[Case], **fields: Any) -> Ruling:
@@ -200,6 +204,35 @@ class Ruling(Statement, frozen=True, kw_only=True, gc=False):
             remedy=rule.remedy if remedied is None else remedied.remedy,
             needs=remedied.needs if remedied is not None else its_own.needs if its_own is not None else (),
             **fields,
+        )
+
+    @classmethod
+    def safe(cls, backend: Backend, **fields: Any) -> Ruling:
+        """Deterministic, without a rule, unless ``fields`` say otherwise."""
+        safe = {"rule": "", "verdict": Verdict.DETERMINISTIC, "deterministic_mode": Verdict.DETERMINISTIC}
+        return cls(**{**safe, "backend": backend, **fields})
+
+    @classmethod
+    def unknown(
+        cls,
+        backend: Backend,
+        name: str,
+        reason: UnknownReason,
+        detail: str,
+        why: str = "",
+        remedy: str = REMEDY_UNKNOWN,
+    ) -> Ruling:
+        """Unknown with and without deterministic mode, without a rule; ``name`` completes its id."""
+        return cls(
+            rule=f"{backend}-{name}",
+            verdict=Verdict.UNKNOWN,
+            deterministic_mode=Verdict.UNKNOWN,
+            cause=_CAUSE_UNKNOWN.get(reason),
+            why=why or reason.says,
+            remedy=remedy,
+            reason=reason,
+            reason_detail=detail,
+            backend=backend,
         )
 
     @property

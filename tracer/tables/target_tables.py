@@ -1,46 +1,435 @@
-"""Which backend's table judges a call, as which op, and which calls need no table."""
+"""The ruling on a call: by the table of a target's backend, as the op that it becomes there, and by the run itself.
+
+Of several ops that a call may run as, the worst ruling stands. An unseeded draw never repeats; data of every call may
+exclude a risk; a call that varied in a trial varies, and a table that denies it is wrong for this device.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from tracer.facts import Value
-from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
-from tracer.ops import Touch, bare_name, row_of
-from tracer.tables.bound_table import (
-    BoundTable,
-    BoundTranslation,
-    Translator,
-    device_backend,
-    drawn,
-    has_computed_step,
-    has_trained,
-    on_meta,
-    on_the_device_alone,
-    refuted_by_trials,
-    safe_ruling,
-    settled_by_data,
-    unknown_ruling,
+from tracer.findings import Deciding, Evidence
+from tracer.names import (
+    REPEATABLE,
+    SAFE,
+    SETTLING_DATA,
+    SEVERITY,
+    TORCH_NAMESPACES,
+    VARYING,
+    Backend,
+    Cause,
+    DataShown,
+    DeterministicMode,
+    EvidenceKind,
+    GeneratorKind,
+    HostCode,
+    Phase,
+    SeedOrigin,
+    UnknownReason,
+    Verdict,
 )
+from tracer.ops import Touch, bare_name, row_of
 from tracer.tables.compiled import CompiledCalls
-from tracer.tables.rules import BACKWARD_OF, DERIVATIONS, FORWARD_FACTS, RuleTable, Ruling
+from tracer.tables.conditions import (
+    BothWays,
+    in_deterministic_mode,
+    may_hold,
+    wanted_values,
+    with_derived,
+    with_forward,
+)
+from tracer.tables.loading import load_classes
+from tracer.tables.rules import (
+    BACKWARD_OF,
+    FORWARD_FACTS,
+    REMEDY_UNKNOWN,
+    SETTINGS,
+    UNNOTED,
+    Rule,
+    RuleTable,
+    Ruling,
+    evidence_of,
+    in_domain,
+)
 from tracer.tables.settings import MODE
-from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Translations
-from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, TensorForm, is_set_up
+from tracer.tables.translation import (
+    NO_TRANSLATIONS,
+    RECORDED_ON,
+    STAYS,
+    TargetNote,
+    TargetOp,
+    Translation,
+    Translations,
+)
+from tracer.tables.versions import judged_as, placed, release, release_or_text, speaks_of
+from tracer.trace.records import (
+    GENERATOR,
+    META,
+    NO_DEVICE,
+    ORIGIN,
+    CallGroup,
+    Environment,
+    FactValue,
+    TensorForm,
+    is_set_up,
+    kind_drawn_from,
+)
+
+
+def device_backend(device: str, *, is_rocm: bool) -> Backend:
+    """The backend of a device type; ``recorded`` if there is none."""
+    if device == "cuda" and is_rocm:
+        return Backend.ROCM
+    return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
+
+
+def is_here(backend: Backend, torch: str, devices: Collection[object], environment: Environment) -> bool:
+    """Return whether what ran on ``devices`` in ``environment`` ran on ``backend``'s device, under its ``torch``."""
+    is_its_maker = backend is not (Backend.CUDA if environment.hip is not None else Backend.ROCM)
+    is_device = backend is Backend.RECORDED or (is_its_maker and backend.device in devices)
+    return is_device and release_or_text(environment.torch) == torch
+
+
+class BoundTable:
+    """One table for one version and one set of settings."""
+
+    def __init__(self, table: RuleTable, version: str, settings: Mapping[str, Value], *, strict: bool = False) -> None:
+        """``version`` is a release (``2.9.0``). ``strict`` makes verdicts that are extrapolated to it ``unknown``."""
+        self.table = table
+        self.place = placed(table.reviewed, version)
+        """The version's place among the reviewed ones; see ``versions.placed``."""
+        self.extrapolated = self.place == "newer" and not strict
+        self.version = judged_as(table.reviewed, version, extrapolated=self.extrapolated)
+        """The release whose verdicts are used: the target's, or the newest reviewed one."""
+        self.refusal: Ruling | None = None
+        """The ruling on every call if the table does not cover the version."""
+        if self.place != "reviewed" and not self.extrapolated:
+            detail = f"torch {version}, reviewed for {table.reviewed}"
+            self.refusal = Ruling.unknown(table.backend, "not-reviewed", UnknownReason.TABLE_NOT_REVIEWED, detail)
+        self._settings = settings
+        self._by_rule: dict[str, BothWays[Rule]] = {}
+
+    def outcome(self, op: str, facts: Mapping[str, Value], node: str | None = None) -> Ruling:
+        """The ruling on a call of ``op``, an overload as torch prints it, with ``facts``. ``node`` is the
+        autograd node of a backward call, empty if it is not known, and ``None`` outside the backward pass."""
+        bound = self._bound(op)
+        return bound if isinstance(bound, Ruling) else bound.decide(with_derived(facts, node, bound.facts))
+
+    def _bound(self, op: str) -> BothWays[Rule] | Ruling:
+        if self.refusal is not None:
+            return self.refusal
+        rule = self.table.find(op)
+        if rule is None:
+            return self._without_rule(op)
+        if rule.id not in self._by_rule:
+            how: dict[str, Any] = {"backend": self.table.backend, "extrapolated": self.extrapolated}
+            self._by_rule[rule.id] = BothWays(rule, self.version, self._settings, **how)
+        return self._by_rule[rule.id]
+
+    def _without_rule(self, op: str) -> Ruling:
+        """An op that a deny list does not name is deterministic; one that an allow list does not name is unknown."""
+        table = self.table
+        if op.partition(".")[0] not in TORCH_NAMESPACES:
+            return Ruling.unknown(table.backend, "opaque", UnknownReason.OPAQUE, op)
+        if not table.deny_list:
+            ask = table.ask.format(op=op.removesuffix(".default")) or REMEDY_UNKNOWN
+            return Ruling.unknown(table.backend, "unlisted", UnknownReason.UNLISTED, op, table.unlisted, ask)
+        dispatched, version = table.dispatched, _number(self.version)
+        entries, device = (dispatched.vouched, dispatched.device) if dispatched is not None else ((), "")
+        for entry in entries:
+            if op in entry.ops and _number(entry.first) <= version <= _number(entry.last):
+                ref = (
+                    f"CUDA builds of torch {entry.first} to {entry.last} run without a device, as {device}:"
+                    " each recorded call launched kernels that add nothing atomically and called into no library"
+                )
+                vouched = (Evidence(kind=EvidenceKind.DISPATCHED, ref=ref),)
+                return Ruling.safe(table.backend, extrapolated=self.extrapolated, evidence=vouched)
+        return Ruling.safe(table.backend, extrapolated=self.extrapolated)
+
+
+@cache
+def _number(version: str) -> tuple[int, ...]:
+    major, minor = release(version).split(".")[:2]
+    return int(major), int(minor)
+
+
+_RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
+_WORST = "Which one runs is not known here, so the worst verdict is reported."
+_RECORD_THERE = "Record the step on the target itself: then its own ops are judged."
+
+
+class BoundTranslation:
+    """One row for one recorded overload, one version and one set of settings."""
+
+    def __init__(self, row: Translation, op: str, version: str, settings: Mapping[str, Value]) -> None:
+        self.row = row
+        self._op = op
+        candidates = [replace(each, op=op) if each.op == STAYS else each for each in row.becomes]
+        candidates = [each for each in candidates if speaks_of(each.torch, version)]
+        self._keys = dict.fromkeys(key for each in candidates for key in each.when if key not in SETTINGS)
+        both = (with_forward(settings), with_forward(in_deterministic_mode(settings)))
+        self._both = tuple([(each, held) for each in candidates if may_hold(each, held)] for held in both)
+        """The candidates that are left under the settings, and in deterministic mode, with those settings."""
+
+    def outcome(self, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None) -> Ruling:
+        """The ruling of ``bound`` on a call with ``facts`` on ``device``: the worst of all candidates, except for a
+        refusal that not every hardware would meet."""
+        known = with_derived(facts, node, self._keys)
+        as_is, in_mode = ([pair for pair in pairs if _is_open(pair[0], known)] for pairs in self._both)
+        here = [self._judged(candidate, bound, device, facts, node) for candidate, _ in as_is]
+        there = [self._judged(candidate, bound, device, facts, node) for candidate, _ in in_mode]
+        worst = min(here, key=lambda ruling: (_RANK[ruling.verdict], _RANK[ruling.deterministic_mode]))
+        worst_on = min(there, key=lambda ruling: _RANK[ruling.deterministic_mode])
+        verdict, verdict_on = worst.verdict, worst_on.deterministic_mode
+        if _hangs_on_target(in_mode, [ruling.deterministic_mode for ruling in there]):
+            verdict_on = Verdict.CONDITIONAL
+        if _hangs_on_target(as_is, [ruling.verdict for ruling in here]):
+            verdict = Verdict.CONDITIONAL
+        spoken = replace(
+            worst_on if verdict is Verdict.DETERMINISTIC else worst,
+            verdict=verdict,
+            deterministic_mode=verdict_on,
+            route=worst_on.route,
+            decided=Deciding(as_is=worst.decided.as_is, deterministic_mode=worst_on.decided.deterministic_mode),
+        )
+        names = tuple(dict.fromkeys(candidate.op for candidate, _ in as_is if candidate.op))
+        if names in ((), (self._op,)):
+            return spoken
+        both = ((worst, worst.verdict), (worst_on, worst_on.deterministic_mode))
+        unknown = next((ruling for ruling, verdict in both if verdict is Verdict.UNKNOWN), None)
+        return replace(
+            spoken,
+            reason=unknown.reason if unknown is not None else None,
+            reason_detail=unknown.reason_detail if unknown is not None else "",
+            why=" ".join(filter(None, (spoken.why, self.row.why, _WORST if len({r.both for r in here}) > 1 else ""))),
+            runs_as=" or ".join(name.removesuffix(".default") for name in names),
+            evidence=spoken.evidence if spoken.translated else (*spoken.evidence, *evidence_of(self.row.evidence)),
+            translated=True,
+        )
+
+    def _judged(
+        self, candidate: TargetOp, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None
+    ) -> Ruling:
+        if candidate.op:
+            return bound.outcome(candidate.op, {**facts, "device": device, **candidate.facts}, node)
+        asked = (bound.table.backend, "", UnknownReason.NO_EVIDENCE, self._op, candidate.why, _RECORD_THERE)
+        evidence = evidence_of(self.row.evidence)
+        return replace(Ruling.unknown(*asked), rule=self.row.id, evidence=evidence, translated=True)
+
+
+def _is_open(candidate: TargetOp, facts: Mapping[str, Value]) -> bool:
+    """Return whether it is compatible with the known facts. A value outside the vocabulary counts as unrecorded."""
+    for key in candidate.when:
+        value = None if key in SETTINGS else facts.get(key, UNNOTED.get(key))
+        if value is not None and value not in wanted_values(candidate, key) and in_domain(key, value):
+            return False
+    return True
+
+
+def _hangs_on_target(choices: list[tuple[TargetOp, dict[str, Value]]], verdicts: list[Verdict]) -> bool:
+    """Return whether the call is refused only on some hardware, while the target's is not known, or by a choice of the
+    program."""
+    refused = [choice for choice, verdict in zip(choices, verdicts, strict=True) if verdict is Verdict.RAISES]
+    hanging = (
+        candidate.perhaps or any(key in SETTINGS and key not in settings for key in candidate.when)
+        for candidate, settings in refused
+    )
+    return 0 < len(refused) < len(verdicts) and all(hanging)
+
+
+#: Not the optimizer: it counts its steps on the CPU, whatever device its parameters are on.
+_PASSES = (Phase.FORWARD, Phase.RECOMPUTE, Phase.BACKWARD)
+#: Classes of ops that allocate, view, fill or copy.
+_MOVES = frozenset({"class-views", "class-copies", "class-bookkeeping"})
+#: Part of the names of ops that only allocate.
+_ALLOCATES = "empty"
+_COMPUTE = (
+    "Record the step on real tensors, or under torch's `FakeTensorMode`: fake tensors claim a device, and take the path"
+    " of real ones on it."
+)
+#: As facts spell them.
+_REPEATABLE = frozenset(origin.value for origin in REPEATABLE)
+_KEEP = (
+    "The generator starts from the same state in every run. Keep it so, and save and restore generator states when"
+    " training is resumed."
+)
+
+
+def drawn(ruling: Ruling, facts: Mapping[str, FactValue]) -> Ruling:
+    """``ruling`` for a call with ``facts``: the origin of the generator's state decides whether ``seeded`` repeats."""
+    origin = facts.get(ORIGIN)
+    if origin is None or Verdict.SEEDED not in ruling.both:
+        return ruling
+    if origin == SeedOrigin.MACHINE:
+        whose, remedy = "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw"
+        if not str(facts.get(GENERATOR)).startswith("cpu"):
+            whose += " of the device, which no seed of the CPU's alone reaches,"
+        if kind_drawn_from(facts) is GeneratorKind.PASSED:
+            whose, remedy = "The generator that the call was given", "Call `manual_seed(0)` on it where it is made"
+        return _unseeded(ruling, whose, remedy)
+    if origin == SeedOrigin.MOVED_ON:
+        as_is, in_mode = (Verdict.CONDITIONAL if v is Verdict.SEEDED else v for v in ruling.both)
+        return replace(ruling, verdict=as_is, deterministic_mode=in_mode, why=_RECOMPUTED, remedy=_PRESERVE, needs=())
+    if origin == SeedOrigin.DEVICE:
+        return _unseeded(ruling, _EITHER, _SEED_ALL, Verdict.CONDITIONAL)
+    if origin in _REPEATABLE and ruling.verdict is ruling.deterministic_mode:
+        return replace(ruling, remedy=_KEEP, needs=())
+    return ruling
+
+
+_RECOMPUTED = (
+    "Checkpointing runs this forward again in the backward pass and draws other numbers than the first time, so that"
+    " the gradient belongs to another result than the loss."
+)
+_PRESERVE = "Leave `preserve_rng_state` of `torch.utils.checkpoint.checkpoint` at its default, True."
+_EITHER = (
+    "The recording does not tell whether the call draws from the host's generator or from the device's, and one of the"
+    " two"
+)
+_SEED_ALL = "Call `torch.manual_seed(0)`, which seeds the generators of all devices, before the first draw"
+
+
+def _unseeded(ruling: Ruling, whose: str, remedy: str, verdict: Verdict = Verdict.NONDETERMINISTIC) -> Ruling:
+    """``ruling`` for calls whose generator has a random seed: what is ``seeded`` differs from run to run."""
+    why = f"{whose} has another state in every run, which then draws other numbers."
+    as_is, in_mode = (verdict if v is Verdict.SEEDED else v for v in ruling.both)
+    return replace(
+        ruling,
+        verdict=as_is,
+        deterministic_mode=in_mode,
+        cause=Cause.RNG,
+        why=f"{why} {ruling.why}".rstrip(),
+        remedy=f"{remedy}, and do not call `seed()`, which sets a random seed.",
+        needs=(),
+        decided=Deciding(),
+    )
+
+
+#: The risks that each fact of the data excludes.
+_RULED_OUT = {
+    DataShown.DISTINCT: (Cause.ATOMIC_ACCUMULATION, Cause.WRITE_RACE),
+    DataShown.TWICE_ONTO_ZEROS: (Cause.ATOMIC_ACCUMULATION,),
+    DataShown.EXACT: (Cause.ATOMIC_ACCUMULATION,),
+    DataShown.NO_TIES: (Cause.TIE_ORDER,),
+}
+_FOR_THESE_DATA = (
+    "The data of this run exclude the risk: the call is deterministic for these data, but may not be for others."
+)
+_REFUTED = (
+    "Replayed in this run with the same inputs, the call gave other results, although the table calls it {verdict}:"
+    " the table is wrong for this device."
+)
+_MEND = "It varies on this device: fix its kernel, or avoid the call where results must repeat."
+_VARIED = "Replayed in this run with the same inputs, the call gave other results."
+_REPORT = (
+    "Please report it: the report begins with the text to paste. Until the reason is known, avoid the call where"
+    " results must repeat."
+)
+
+
+def settled_by_data(group: CallGroup, ruling: Ruling) -> Ruling:
+    """``ruling`` if the data of all the calls exclude the table's risk."""
+    is_accused = any(verdict in VARYING for verdict in ruling.both)
+    is_whole = group.data.keys() <= SETTLING_DATA and sum(group.data.values()) == group.count
+    if not is_accused or not is_whole or any(ruling.cause not in _RULED_OUT[shown] for shown in group.data):
+        return ruling
+    as_is, in_mode = (Verdict.DETERMINISTIC if verdict in VARYING else verdict for verdict in ruling.both)
+    return replace(
+        ruling, verdict=as_is, deterministic_mode=in_mode, why=f"{ruling.why} {_FOR_THESE_DATA}", observed=True
+    )
+
+
+def refuted_by_trials(ruling: Ruling, as_recorded: Ruling, *, in_mode: bool, is_recorded: bool) -> Ruling:
+    """``ruling`` on calls that varied in trials. ``as_recorded`` is the tables' ruling under the settings of the
+    trials; ``is_recorded``: whether ``ruling`` is on those. ``in_mode``: whether deterministic mode was on there."""
+    varies = Verdict.NONDETERMINISTIC
+    as_is, mode = ruling.both
+    if as_recorded.verdict in SAFE:  # no known mechanism makes it vary, so there is no known remedy
+        return replace(
+            ruling,
+            rule=ruling.rule or f"{ruling.backend}-tried",
+            verdict=varies if as_is in SAFE else as_is,
+            deterministic_mode=varies if mode in SAFE else mode,
+            why=f"{_REFUTED.format(verdict=as_recorded.verdict)} {ruling.why}".rstrip(),
+            remedy=_REPORT,
+            needs=(),
+            refuted=as_recorded.verdict,
+        )
+    if is_recorded:
+        as_is = varies
+        if in_mode or mode is Verdict.CONDITIONAL:
+            mode = varies
+    if (as_is, mode) == ruling.both:
+        return ruling
+    return replace(
+        ruling,
+        verdict=as_is,
+        deterministic_mode=mode,
+        why=f"{_VARIED} {ruling.why}".rstrip(),
+        remedy=_MEND if ruling.source is None else ruling.remedy,
+    )
+
+
+def on_the_device_alone(ruling: Ruling) -> Ruling:
+    """``ruling`` for calls that are deterministic on a CPU, and run there unless a library keeps them on the device."""
+    as_is, in_mode = (verdict if verdict in _LEFT_OPEN else Verdict.CONDITIONAL for verdict in ruling.both)
+    why = f"{_SET_UP} {ruling.why}".rstrip()
+    return replace(ruling, verdict=as_is, deterministic_mode=in_mode, why=why, refuted=None)
+
+
+#: Verdicts that cannot get worse by where the call runs.
+_LEFT_OPEN = (*SAFE, Verdict.UNKNOWN)
+_SET_UP = (
+    "A library's constructor makes the call, outside every module and without a gradient: most such code runs on the"
+    " host, where the call is deterministic. On the device:"
+)
+
+
+def has_computed_step(calls: Iterable[CallGroup]) -> bool:
+    """Return whether a forward or backward pass called an op on an accelerator, or on fake tensors that claim one."""
+    return any(group.phase in _PASSES and group.facts.get("device") not in NO_DEVICE for group in calls)
+
+
+def has_trained(calls: Iterable[CallGroup]) -> bool:
+    """Return whether optimizers stepped tensors with data, and none on ``meta``."""
+    stepped = {group.facts.get("device") for group in calls if group.phase is Phase.OPTIMIZER}
+    return META not in stepped and not stepped <= {*NO_DEVICE, None}
+
+
+def meta_calls(calls: Iterable[CallGroup]) -> int:
+    """Return the number of ``calls`` that would compute if not on ``meta``, without initialization before a step."""
+    calls = tuple(calls)
+    if has_trained(calls):
+        return 0
+    computed = has_computed_step(calls)
+    return sum(
+        group.count
+        for group in calls
+        if group.facts.get("device") == META
+        and not (computed and group.phase is Phase.OTHER)
+        and not moves_only(group.op)
+    )
+
+
+@cache
+def moves_only(op: str) -> bool:
+    """Return whether ``op`` allocates, views, fills or copies, and computes nothing."""
+    packet = op.rpartition(".")[0]
+    return _ALLOCATES in packet or any(packet in rule.ops for rule in load_classes().rule if rule.id in _MOVES)
+
 
 #: The matrix products of attention's math path.
 _PRODUCT = "aten.bmm.default"
 #: If only some calls have this fact. If all do, it is the recording's setting, and the target has its own.
 _WITHOUT_CUDNN = "conv.without_cudnn"
-#: Facts that a ruling on any op may depend on.
-_OF_EVERY_CALL = (ORIGIN, GENERATOR, "subclass", "subclass_inner", "body_recorded", _WITHOUT_CUDNN)
 _BACKWARD = Phase.BACKWARD
 _UNSEEN = "The op calls code that was not recorded: what ran inside it is not known."
 _NO_DEVICE = "The trace does not say on which device the call ran."
@@ -169,8 +558,11 @@ def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]
             copied[place] = dtype
         elif group.op == _REPEATS and ndim == _DIMENSIONS + 1 and place in scaled:
             repeated.add(place)
-        elif group.op == _REPEATS and place in scaled and _is_broadcast(group.given.get("self")):
-            broadcast.add(place)
+        elif group.op == _REPEATS and place in scaled:
+            keys = group.given.get("self")  # one tensor, expanded along the batch or the heads
+            if isinstance(keys, TensorForm) and len(keys.shape) == _DIMENSIONS and keys.stride is not None:
+                sizes = zip(keys.shape[:2], keys.stride[:2], strict=True)
+                broadcast.update([place] if any(size != 1 and step == 0 for size, step in sizes) else ())
         elif group.op.startswith(_MASKS) and ndim == _DIMENSIONS and place in scaled - softened:
             masked.add(place)
         elif group.op == _MAKES_CAUSAL:
@@ -186,13 +578,6 @@ def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]
         )
         for place in softened
     }
-
-
-def _is_broadcast(keys: object) -> bool:
-    """Return whether the keys of attention are one tensor, expanded along the batch or the heads."""
-    if not isinstance(keys, TensorForm) or len(keys.shape) != _DIMENSIONS or keys.stride is None:
-        return False
-    return any(size != 1 and step == 0 for size, step in zip(keys.shape[:2], keys.stride[:2], strict=True))
 
 
 def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[OpPlace]:
@@ -238,11 +623,10 @@ class TargetTables:
         self._forward = ForwardCalls((), NO_TRANSLATIONS, Backend.RECORDED)
         self._is_for_device = self.backend not in (Backend.RECORDED, Backend(RECORDED_ON))
         self._bound: dict[Backend, BoundTable | Ruling] = {}
-        self._translator: Translator | None = None
+        self._rows = {op: row for row in self.translations.translation if self.backend in row.to for op in row.ops}
         self._translated: dict[str, BoundTranslation | None] = {}
-        self._asks: dict[tuple[str, FactValue | None, bool, HostCode | None], tuple[tuple[str, ...], bool]] = {}
-        """The facts that rulings depend on, and whether they do on the autograd node: by op, device, whether in the
-        backward pass, and why it runs on the host."""
+        self._notes: dict[str, TargetNote] = {}
+        """Notes on recorded ops, by id."""
         self._rulings: dict[tuple[object, ...], Ruling] = {}
         """By everything that they may depend on."""
         self.devices: set[str] = set()
@@ -251,7 +635,6 @@ class TargetTables:
     def look_ahead(self, forward: ForwardCalls) -> None:
         """Read the forward calls of a trace. Call this before asking for a ruling on any of its calls."""
         self._forward = forward
-        self._asks.clear()
         self._rulings.clear()
 
     def rule_on(self, group: CallGroup) -> Ruling:
@@ -276,22 +659,24 @@ class TargetTables:
 
     def _by_tables(self, group: CallGroup) -> Ruling:
         """The tables' ruling, computed once for calls that agree in everything that it may depend on."""
-        ruling = self._rulings.get(self._key(group))
-        if ruling is None:
-            ruling = self._judged(group)
-            self._note_asks(group)
-            self._rulings[self._key(group)] = ruling
-        return ruling
+        at = group.op, group.phase is _BACKWARD, group.host, group.node, frozenset(group.facts.items())
+        where = (*_place(group), group.called_from, group.phase, group.region, group.kernels)
+        key = (*at, where) if self._hangs_on_place(group) else at
+        if key not in self._rulings:
+            self._rulings[key] = self._judged(group)
+        return self._rulings[key]
 
-    def _key(self, group: CallGroup) -> tuple[object, ...]:
-        """Everything that the ruling on ``group`` may depend on: its place too, unless that is known not to matter."""
-        facts, place = group.facts, (group.module, group.location)
-        at = (group.op, facts.get("device"), group.phase is _BACKWARD, group.host)
-        asks = self._asks.get(at)
-        if asks is None or not _is_plain(group) or place in self._forward.math_routes:
-            where = (*place, group.called_from, group.phase, group.node, group.region, group.kernels)
-            return (*at, *where, frozenset(facts.items()))
-        return (*at, group.node if asks[1] else "", *map(facts.get, asks[0]))
+    def _hangs_on_place(self, group: CallGroup) -> bool:
+        """Return whether its ruling may depend on compiled code, or on other calls of its module or line."""
+        op, device = group.op, group.facts.get("device")
+        if group.region is not None or group.kernels or device == META or _place(group) in self._forward.math_routes:
+            return True
+        if group.phase is _BACKWARD and _forward_of(op) in self._forward.told_packets:
+            return True
+        if not self._is_for_device or device != RECORDED_ON:
+            return False
+        row = self._rows.get(op) or self._rows.get(op.rpartition(".")[0])
+        return op == _PRODUCT or op.startswith(_COUNTS) or (row is not None and bool(row.forward))
 
     def _judged(self, group: CallGroup) -> Ruling:
         """Return the ruling on a call: its backend, whether it runs a kernel there, and as which op."""
@@ -300,18 +685,14 @@ class TargetTables:
             self.devices.add(str(device))
         if self.backend is Backend.RECORDED:
             if device is None:
-                return unknown_ruling(self.backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device", _NO_DEVICE)
+                return Ruling.unknown(self.backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device", _NO_DEVICE)
             backend = self._backend_of(str(device))
         else:
             backend = self.backend if group.host is None else Backend.CPU
         if group.host is HostCode.IMPORT or (device == META and self.backend is Backend.RECORDED):
-            ruling = safe_ruling(backend)  # it computes nothing
+            ruling = Ruling.safe(backend)  # it computes nothing
         elif device == META:
-            there = replace(group, facts={**group.facts, "device": backend.device})
-            computed, trained = self._forward.has_computed_step, self._forward.has_trained
-            ruling = on_meta(
-                group, backend, lambda: self._eager(backend, there), has_computed_step=computed, has_trained=trained
-            )
+            ruling = self._on_meta(group, backend)
         elif self.compiled is not None and (group.region is not None or group.kernels):
 
             def eager(op: str, facts: Mapping[str, FactValue]) -> Ruling:
@@ -322,18 +703,41 @@ class TargetTables:
             ruling = self._eager(backend, group)
         return _named_elsewhere(group, drawn(ruling, group.facts))
 
+    def _on_meta(self, group: CallGroup, backend: Backend) -> Ruling:
+        """The ruling on a call on ``meta`` tensors, which computed nothing.
+
+        Models are often built on ``meta`` and materialized later (deferred initialization): allocating, viewing,
+        filling and drawing there is not held against a recording in which some step was computed. Nor is anything
+        there, such as a pass that counts operations, against one whose optimizers stepped tensors with data: none of it
+        reaches those.
+        """
+        there = replace(group, facts={**group.facts, "device": backend.device})
+        if ORIGIN in group.facts or GENERATOR in group.facts:  # its result is on another device
+            return self._eager(backend, there)
+        if self._forward.has_trained or moves_only(group.op):
+            return Ruling.safe(backend)
+        if group.phase is Phase.OTHER:
+            both = self._eager(backend, there).both
+            if set(both) <= set(SAFE) and (Verdict.SEEDED in both or self._forward.has_computed_step):
+                return Ruling.safe(backend)
+        return Ruling.unknown(backend, "not-computed", UnknownReason.NOT_COMPUTED, META, remedy=_COMPUTE)
+
     def _eager(self, backend: Backend, group: CallGroup) -> Ruling:
         """The ruling on a call as recorded, or as the op that it becomes on the target."""
         op, facts = group.op, group.facts
         if "subclass" in facts or op.startswith("higher_order."):  # its inner calls are judged on their own
             is_seen = facts.get("subclass_inner" if "subclass" in facts else "body_recorded") is True
             if is_seen or row_of(bare_name(op)).touches is Touch.METADATA:
-                return safe_ruling(backend)
-            return unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, op, _UNSEEN)
+                return Ruling.safe(backend)
+            return Ruling.unknown(backend, "opaque", UnknownReason.OPAQUE, op, _UNSEEN)
         if _WITHOUT_CUDNN in facts and self._recorded.get("cudnn_enabled") is False:
             facts = {key: value for key, value in facts.items() if key != _WITHOUT_CUDNN}
         if backend not in self._bound:
-            self._bound[backend] = self._bind(backend, str(facts.get("device")))
+            if (table := self.tables.get(backend)) is not None:
+                self._bound[backend] = BoundTable(table, self.version, self.settings, strict=self.strict)
+            else:
+                name = str(facts.get("device") if backend is Backend.RECORDED else backend)
+                self._bound[backend] = Ruling.unknown(backend, "no-table", UnknownReason.NO_TABLE, name)
         bound = self._bound[backend]
         if isinstance(bound, Ruling):
             return bound
@@ -343,9 +747,7 @@ class TargetTables:
         translation = None
         if facts.get("device") == RECORDED_ON and self._is_for_device and group.host is None:
             if op not in self._translated:
-                if self._translator is None:
-                    self._translator = Translator(self.translations, self.backend, bound.version, self.settings)
-                self._translated[op] = None if bound.refusal is not None else self._translator.row_of(op)
+                self._translated[op] = self._translation(op, bound) if bound.refusal is None else None
             translation = self._translated[op]
             if translation is not None and translation.row.forward:
                 facts = {**facts, **self._forward.facts.get((translation.row.forward, *place), {})}
@@ -359,30 +761,14 @@ class TargetTables:
             return bound.outcome(op, facts, node)
         return translation.outcome(bound, self.backend.device, facts, node)
 
-    def _note_asks(self, group: CallGroup) -> None:
-        """Store what rulings on such calls depend on; nothing if no table was consulted, or if on their place too."""
-        op, device, is_backward, host = group.op, group.facts.get("device"), group.phase is _BACKWARD, group.host
-        if not _is_plain(group) or host is HostCode.IMPORT:
-            return
-        backend = self.backend if host is None else Backend.CPU
-        if self.backend is Backend.RECORDED:
-            backend = self._backend_of(str(device))
-        bound = self._bound.get(backend)
-        if not isinstance(bound, BoundTable) or (is_backward and _forward_of(op) in self._forward.told_packets):
-            return
-        asks = bound.asks(op)
-        if device == RECORDED_ON and self._is_for_device and host is None:
-            translation = self._translated.get(op)
-            if op not in self._translated or op == _PRODUCT or op.startswith(_COUNTS):
-                return
-            if translation is not None:
-                if translation.row.forward:
-                    return
-                asks += translation.asks(bound)
-        derived = [DERIVATIONS[key] for key in asks if key in DERIVATIONS]
-        recorded = (key for key in asks if key not in DERIVATIONS)
-        every = dict.fromkeys((*_OF_EVERY_CALL, *recorded, *(name for fact in derived for name in fact.reads)))
-        self._asks[op, device, is_backward, host] = tuple(every), is_backward and bool(derived)
+    def _translation(self, op: str, bound: BoundTable) -> BoundTranslation | None:
+        """The row for a recorded overload: one that names it, else one that names its packet."""
+        names = op, op.rpartition(".")[0]
+        for note in self.translations.note:
+            if self.backend in note.to and not set(names).isdisjoint(note.seen):
+                self._notes[note.id] = note
+        row = self._rows.get(names[0]) or self._rows.get(names[1])
+        return None if row is None else BoundTranslation(row, op, bound.version, self.settings)
 
     @cached_property
     def _under_recorded(self) -> TargetTables:
@@ -394,8 +780,7 @@ class TargetTables:
     def translated(self) -> str:
         """How calls of another device were judged, and notes on differences that single ops do not show."""
         is_any = any(row is not None for row in self._translated.values())
-        notes = self._translator.notes.values() if self._translator is not None else ()
-        return f"{'' if is_any else ', ops as recorded'}.{''.join(f' {note.says}' for note in notes)}"
+        return f"{'' if is_any else ', ops as recorded'}.{''.join(f' {note.says}' for note in self._notes.values())}"
 
     def used(self) -> Iterator[BoundTable]:
         """The tables that were consulted."""
@@ -409,17 +794,9 @@ class TargetTables:
         """The backend of a recorded device. ROCm names its devices ``cuda``; a call without one runs on the host."""
         return Backend.CPU if device in NO_DEVICE else device_backend(device, is_rocm=self.is_rocm)
 
-    def _bind(self, backend: Backend, device: str) -> BoundTable | Ruling:
-        table = self.tables.get(backend)
-        if table is not None:
-            return BoundTable(table, self.version, self.settings, strict=self.strict)
-        name = device if backend is Backend.RECORDED else str(backend)
-        return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
 
-
-def _is_plain(group: CallGroup) -> bool:
-    """Return whether the tables alone rule on it, not its compiled code, nor that nothing was computed."""
-    return group.region is None and not group.kernels and group.facts.get("device") != META
+def _place(group: CallGroup) -> tuple[str, str]:
+    return group.module, group.location
 
 
 def _named_elsewhere(group: CallGroup, ruling: Ruling) -> Ruling:
