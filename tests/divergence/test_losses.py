@@ -26,8 +26,8 @@ from tracer.report.sections.runs import (
     divergence_blocks,
     divergence_headline,
     losses_sentence,
-    nan_at_end,
     repeated_headline,
+    reservations,
 )
 from tracer.runner.repeated.holding import Comparing
 from tracer.trace.values import ValueKind
@@ -152,13 +152,13 @@ def test_what_ends_in_nan_in_both_runs_is_named(tmp_path: Path, poison: Any, nan
 @pytest.mark.parametrize(
     ("states", "words"),
     [
-        ((), ""),
-        (("parameter fc.weight",), "parameter fc.weight holds NaN at the end"),
-        (("parameter a", "buffer b", "buffer c"), "parameter a and 2 more states hold NaN at the end"),
+        ((), ()),
+        (("parameter fc.weight",), ("parameter fc.weight holds NaN at the end",)),
+        (("parameter a", "buffer b", "buffer c"), ("parameter a and 2 more states hold NaN at the end",)),
     ],
 )
-def test_the_sentence_counts_them(states: tuple[str, ...], words: str) -> None:
-    assert nan_at_end(states) == words
+def test_the_sentence_counts_them(states: tuple[str, ...], words: tuple[str, ...]) -> None:
+    assert reservations(repeated(divergence(nan=states))) == words
 
 
 Left = tuple[ValueKind, str, int, int]

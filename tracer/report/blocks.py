@@ -354,6 +354,12 @@ def columns(*heads: str, brief: str = "", long: str = "", figures: Sequence[str]
     return tuple(Column(head, widths.get(head, Width.USUAL)) for head in heads)
 
 
+def table(heads: Sequence[str], rows: Sequence[tuple[Words, ...]], noun: str, most: int, **widths: Any) -> Table:
+    """A table of the first ``most`` of ``rows``; ``widths``: see ``columns``."""
+    shown, left_out = first(rows, most)
+    return Table(columns(*heads, **widths), shown, noun=noun, left_out=left_out)
+
+
 Item = TypeVar("Item")
 
 

@@ -24,7 +24,6 @@ from tracer.report.sections.findings import (
     gate_in_words,
     rows_of,
     user_lines,
-    within,
 )
 from tracer.report.words import which_runs_as
 
@@ -75,7 +74,7 @@ def test_rows_stand_by_verdict_then_by_calls() -> None:
 def test_what_a_reader_has_no_room_for_is_one_row_a_verdict_that_counts_it(most: int) -> None:
     verdicts = ("raises", "nondeterministic", "conditional", "unknown")
     findings = [finding(op=f"aten.op{n}", verdict=verdict, count=2) for verdict in verdicts for n in range(5)]
-    shown = within(rows(*findings), most)
+    shown = rows_of(findings, lambda each: each.remedy, most)
     assert sorted(each.op for row in shown for each in row.findings) == sorted(each.op for each in findings)
     assert {row.first.verdict for row in shown} == set(map(Verdict, verdicts))
     assert [row.is_rest for row in shown] == [False] * most + [True] * (len(shown) - most)

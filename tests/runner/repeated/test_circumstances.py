@@ -113,8 +113,8 @@ def test_under_the_plan_the_headline_says_both() -> None:
     before = repeated(divergence(root()))
     found = repeated(divergence(calls=12_408), settings="planned", as_it_stands=before)
     assert repeated_headline(found) == (
-        "As you have it the runs diverge at train.py:41 (aten.index_put_, by its kernel);"
-        " under the plan they agree in all 12,408 calls"
+        "As you have it: Run 2 diverges from run 1 in step 3, forward, at train.py:41 (aten.index_put_.default),"
+        " by its kernel. Under the plan: 2 runs agree in all 12,408 calls"
     )
 
 

@@ -203,8 +203,9 @@ def test_under_the_plans_settings_what_parted_agrees_and_one_sentence_says_both(
     done = tracer("repeat", "--settings", "planned", "--format", "text,json", "unseeded.py")
     assert done.code == 0, done.err + done.out
     said = " ".join(done.out.split())
-    assert "As you have it the runs diverge at unseeded.py:3 (aten.add.Tensor, by one of its arguments)" in said
-    assert "under the plan they agree in all" in said
+    assert "As you have it: Run 2 diverges from run 1" in said
+    assert "at unseeded.py:3 (aten.add.Tensor), by one of its arguments" in said
+    assert "Under the plan: 2 runs agree in all" in said
     told = json.loads(Path("repeat/repeat.json").read_text())
     assert told["agrees"]
     assert told["sets"] == {"seed.python": True}

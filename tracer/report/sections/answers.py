@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from tracer.findings import Finding, Judgement
 from tracer.names import (
@@ -48,11 +47,6 @@ from tracer.report.words import (
 from tracer.tables.settings import MODE
 from tracer.tables.versions import reviewed_in_words
 
-if TYPE_CHECKING:
-    pass
-
-_NO_RISK = "No risk found"
-
 #: Where no optimizer stepped: the headline if nothing else is at risk.
 WITHOUT_TRAINING = {
     Training.NONE: "No optimizer step was recorded: nothing is known of a training",
@@ -60,39 +54,24 @@ WITHOUT_TRAINING = {
     " nothing is known of a training",
 }
 
-#: What differs between processes and shows in no op.
-_NOT_JUDGED = "files and clocks that Python reads"
-_WHO_JUDGES = "`tracer repeat` judges"
-
-#: Regions whose calls are in no tally.
-_NOT_SEEN = (RegionInside.UNSEEN, RegionInside.KERNELS)
-
-
 NOTHING_COMPUTED = "Nothing was computed: the step was recorded on meta tensors"
 
-_FAKE = "ops, shapes, modules, lines and settings are real; values, memory and kernels picked by data are not"
-#: Of this many percent of the calls on fake tensors, a recording is called one on fake tensors.
-_NEARLY_ALL = 90
-
-_LARGER = "if the real run is larger, record it too"
-_MODE_TOO = "deterministic mode, which the plan turns on, settles that too"
-#: Ops of which it is said how they vary at other sizes.
-_SIZED = 2
 #: Characters from which a path is shortened in a sentence.
 _LONG = 40
 
 _NOTHING = "Nothing was recorded, so nothing can be said."
-
-#: Kinds of evidence by how much they weigh.
-_STRENGTH = {kind: weight for weight, kind in enumerate(EvidenceKind)}
 
 
 def head_of(report: Report) -> said.Head:
     """Return the text above all sections."""
     judgement = report.judgement
     verdict, line, caveats = _headline(report)
+    inference = ""
+    if judgement.training is Training.INFERENCE:
+        left_on = any(source.gradients is Gradients.EVALUATING for source in judgement.trace.sources)
+        inference = "inference in evaluation mode, with gradients left on" if left_on else "inference without gradients"
+    judged = f"{inference.capitalize()}. " if inference else ""
     backend, settings = target_words(judgement)
-    inference = f"{_inference(judgement)}. ".capitalize() if _inference(judgement) else ""
     reviewed = (
         (f"Table {name}, reviewed for", f"torch {reviewed_in_words(versions)}")
         for name, versions in sorted(judgement.tables.items())
@@ -102,8 +81,8 @@ def head_of(report: Report) -> said.Head:
         headline=line,
         caveats=caveats,
         kicker="Determinism report",
-        traced=_traced(report),
-        judged=f"{inference}Judged for {backend}, torch {report.target.torch}, settings {settings}.",
+        traced=" · ".join(filter(None, _traced(report, inference))),
+        judged=f"{judged}Judged for {backend}, torch {report.target.torch}, settings {settings}.",
         target=(("Backend", backend), ("torch", report.target.torch), ("Settings", settings), *reviewed),
         tally=tally_of(report),
         conditions=conditions_of(filter(is_call, report.findings)),
@@ -119,35 +98,22 @@ def head_of(report: Report) -> said.Head:
     return head_of_runs(head, report.repeated)
 
 
-def _inference(judgement: Judgement) -> str:
-    """Return the name of an inference's recording, in a few words; empty for any other."""
-    if judgement.training is not Training.INFERENCE:
-        return ""
-    left_on = any(source.gradients is Gradients.EVALUATING for source in judgement.trace.sources)
-    return "inference in evaluation mode, with gradients left on" if left_on else "inference without gradients"
+def _traced(report: Report, inference: str) -> Iterator[str]:
+    """Yield what the recording is made of: names, recordings, ranks, optimizer steps, calls."""
+    sources = report.judgement.trace.sources
+    yield some(list(dict.fromkeys(source.name for source in sources if source.name)), 3)
+    yield plural(len(sources), "recording") if len(sources) > 1 else ""
+    ranks = len({source.rank for source in sources if source.rank is not None})
+    yield plural(ranks, "rank") if ranks else ""
+    steps = max((source.optimizer_steps for source in sources), default=0)
+    by_hand = max((source.steps_by_hand for source in sources), default=0)
+    yield inference or steps_in_words(steps, by_hand, report.judgement.training)
+    yield plural(report.tally.total, "call")
 
 
 def _program(report: Report) -> str:
     """Return the name of the program that was run."""
     return "inference" if report.judgement.training is Training.INFERENCE else "step"
-
-
-def _traced(report: Report) -> str:
-    """Return the recording, in one line: recordings, ranks, optimizer steps, calls."""
-    sources = report.judgement.trace.sources
-    names = list(dict.fromkeys(source.name for source in sources if source.name))
-    ranks = len({source.rank for source in sources if source.rank is not None})
-    steps, by_hand = (
-        max((getattr(source, name) for source in sources), default=0) for name in ("optimizer_steps", "steps_by_hand")
-    )
-    parts = (
-        some(names, 3),
-        plural(len(sources), "recording") if len(sources) > 1 else "",
-        plural(ranks, "rank") if ranks else "",
-        _inference(report.judgement) or steps_in_words(steps, by_hand, report.judgement.training),
-        plural(report.tally.total, "call"),
-    )
-    return " · ".join(filter(None, parts))
 
 
 def headline(report: Report) -> tuple[Verdict, str]:
@@ -164,25 +130,28 @@ def _headline(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
     """
     verdict, line, caveats = _of_tables(report)
     sources = report.judgement.trace.sources
-    fake, calls = sum(source.fake_calls for source in sources), sum(source.calls for source in sources)
-    if fake:
-        share = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
-        caveats = (f"recorded on fake tensors{share}: {_FAKE}", *caveats)
+    if fake := sum(source.fake_calls for source in sources):
+        calls = sum(source.calls for source in sources)
+        share = "" if fake >= 0.9 * calls else f" in {fake:,} of {calls:,} calls"
+        limits = "ops, shapes, modules, lines and settings are real; values, memory and kernels picked by data are not"
+        caveats = (f"recorded on fake tensors{share}: {limits}", *caveats)
     return verdict, line, (*_shared_parameters(report), *caveats, *_at_this_size(report))
 
 
 def _at_this_size(report: Report) -> Iterator[str]:
     """Yield for each op what repeats at the recorded sizes alone, how it varies at others, and what to do about it."""
     bounds = report.judgement.at_this_size
-    for bound in bounds[:_SIZED]:
+    for bound in bounds[:2]:
         count, why = sum(bound.calls.values()), first_sentence(bound.why).removesuffix(".")
+        advice = "if the real run is larger, record it too"
+        if bound.is_settled_by_mode and asks_for_mode(report):
+            advice = "deterministic mode, which the plan turns on, settles that too"
         yield (
             f"at this size only, {plural(count, 'call')} of {bound.op} ({some(list(bound.calls), 2)})"
-            f" repeat{'s' * (count == 1)}: {why[:1].lower()}{why[1:]}; "
-            + (_MODE_TOO if bound.is_settled_by_mode and asks_for_mode(report) else _LARGER)
+            f" repeat{'s' * (count == 1)}: {why[:1].lower()}{why[1:]}; {advice}"
         )
-    if more := [bound.op for bound in bounds[_SIZED:]]:
-        yield f"at this size only, calls of {some(more, _SIZED)} repeat too"
+    if more := [bound.op for bound in bounds[2:]]:
+        yield f"at this size only, calls of {some(more, 2)} repeat too"
 
 
 def _shared_parameters(report: Report) -> Iterator[str]:
@@ -221,26 +190,31 @@ def _of_tables(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
     calls = plural(report.tally.total, "call")
     data = " for the data of this run" if judgement.observed else ""
     scope = f" in what is known of {calls}" if verdict is Verdict.UNKNOWN else f" in {calls}"
-    is_seeded = verdict is Verdict.SEEDED and draws_repeat(report)
-    scope += " once seeded" if verdict is Verdict.SEEDED and not is_seeded else ""
+    drawing = (finding for finding in report.findings if finding.verdict is Verdict.SEEDED)
+    repeat = all(step_of(finding, report.target) in (PlanStep.NOTHING, PlanStep.EVALUATION) for finding in drawing)
+    scope += " once seeded" if verdict is Verdict.SEEDED and not repeat else ""
     raising = calls_behind(report.mode_effect.raises)
     missing = ", ".join(unseen(report))
-    unfollowed = judgement.fill.unfollowed if judgement.fill is not None else 0
-    unwritten = f"whether memory that {plural(unfollowed, 'call')} left unwritten is read before it is written"
-    memory = f"{unwritten}, " if unfollowed else ""
+    memory = ""
+    if judgement.fill is not None and judgement.fill.unfollowed:
+        calls = plural(judgement.fill.unfollowed, "call")
+        memory = f"whether memory that {calls} left unwritten is read before it is written, "
+    # Files and clocks differ between processes and show in no op.
+    judges = f"files and clocks that Python reads; `tracer repeat` judges {'both' if missing else 'that'}"
     caveats = (
         f"{plural(raising, 'call')} would raise in deterministic mode" if raising else "",
         f"not seen: {missing}" if missing else "",
-        f"not judged: {memory}{_NOT_JUDGED}; {_WHO_JUDGES} {'both' if missing else 'that'}",
-        "draws that were seen are seeded" if is_seeded else "",
+        f"not judged: {memory}{judges}",
+        "draws that were seen are seeded" if verdict is Verdict.SEEDED and repeat else "",
     )
-    return verdict, f"{_NO_RISK}{data}{scope}", tuple(filter(None, caveats))
+    return verdict, f"No risk found{data}{scope}", tuple(filter(None, caveats))
 
 
 def unseen(report: Report) -> tuple[str, ...]:
     """Return the parts of the program that were not seen, a few words each: a seed may lie in them, or a whole step."""
     kinds = {spot.kind for spot in report.blind_spots}
-    if any(region.executions and region.inside in _NOT_SEEN for region in report.judgement.trace.regions):
+    hidden = (RegionInside.UNSEEN, RegionInside.KERNELS)  # their calls are in no tally
+    if any(region.executions and region.inside in hidden for region in report.judgement.trace.regions):
         kinds.add(BlindSpotKind.COMPILED)
     before = ("what ran before recording",) if report.judgement.watched_from_start is False else ()
     return (*before, *dict.fromkeys(kind.headline for kind in BlindSpotKind if kind.headline and kind in kinds))
@@ -250,12 +224,6 @@ def met(report: Report) -> set[Verdict]:
     """The verdicts that hold as the settings stand, of calls and of the process; empty where nothing was recorded."""
     of_process = {finding.verdict for finding in report.findings if not is_call(finding)}
     return of_process | {verdict for verdict, count in report.tally.as_is.items() if count}
-
-
-def draws_repeat(report: Report) -> bool:
-    """Return whether nothing is left to seed: every generator seen to be drawn from starts alike in every run."""
-    drawing = (finding for finding in report.findings if finding.verdict is Verdict.SEEDED)
-    return all(step_of(finding, report.target) in (PlanStep.NOTHING, PlanStep.EVALUATION) for finding in drawing)
 
 
 def condition(report: Report) -> str:
@@ -287,15 +255,53 @@ def questions(report: Report, reader: Reader) -> Section | None:
     if reader.is_one_screen:
         does = said.paragraphs(_mode_where_it_matters(report))
         return Section(anchor="answers", title="", label="Answers", blocks=does) if does else None
-    cards = said.Cards((_can_runs_differ(report), _what_does_the_mode_do(report)))
+    has_calls = bool(met(report))
+    mode = said.Card(
+        "If I switch deterministic mode on, what becomes deterministic, and what raises?",
+        _mode_sentence(report) if has_calls else _NOTHING,
+        _mode_figures(report, "become deterministic", "raise", "stay at risk or unknown"),
+    )
+    can_differ = said.Card(
+        f"Can two runs of my {_program(report)} differ, and because of which lines of mine?",
+        _can_differ(report) if has_calls or report.diverged else _NOTHING,
+        tuple(_risk_figures(report)),
+    )
+    cards = said.Cards((can_differ, mode))
     blocks = (cards, said.quiet(GUARANTEE)) if reader.is_whole else (cards,)
     return Section(anchor="answers", title="", label="Answers", blocks=blocks)
 
 
+def _can_differ(report: Report) -> str:
+    """The headline, then what of the calls and of the process it rests on."""
+    if report.diverged and report.repeated is not None:
+        from tracer.report.sections.runs import repeated_headline
+
+        return f"Yes, runs of it did. {repeated_headline(report.repeated)}."
+    parts = [headline(report)[1]]
+    by_state = ("Raising", Verdict.RAISES), ("At risk", *VARYING), ("Unknown", Verdict.UNKNOWN)
+    for state, *verdicts in by_state:
+        if found := [finding for finding in report.findings if finding.verdict in verdicts]:
+            parts.append(f"{state}: {_calls_and_things(found, sites=True)}")
+    if settled := sum(finding.count for finding in report.judgement.observed):
+        parts.append(f"For {plural(settled, 'call')} that rests on the data of this run")
+    return f"{'. '.join(parts)}."
+
+
+def _risk_figures(report: Report) -> Iterator[said.Figure]:
+    """Yield calls by each verdict that is none to leave alone, and what is at risk of the process."""
+    for verdict in (Verdict.RAISES, *VARYING, Verdict.UNKNOWN):
+        if verdict is not Verdict.RAISES or report.tally[verdict]:
+            sites = sites_of(finding for finding in report.findings if finding.verdict is verdict)
+            yield said.Figure(report.tally[verdict], verdict.value, verdict, sites)
+    risky = [one.verdict for one in report.findings if one.verdict in AT_RISK and not is_call(one)]
+    if risky:
+        yield said.Figure(len(risky), "of the process", min(risky, key=SEVERITY.index))
+
+
 def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
     """Return the number of findings by their best kind of evidence, strongest first; those without evidence last."""
-    best = Counter(max([_STRENGTH[e.kind] for e in finding.evidence], default=-1) for finding in findings)
     kinds = list(EvidenceKind)
+    best = Counter(max([kinds.index(e.kind) for e in finding.evidence], default=-1) for finding in findings)
     named = [(kinds[i].says, best[i]) for i in reversed(range(len(kinds))) if best[i]]
     return named + ([("without evidence", best[-1])] if best[-1] else [])
 
@@ -311,54 +317,6 @@ def unnamed_sentence(judgement: Judgement) -> str:
         f"Of the {plural(launched + documented, 'call')} that no rule names, {launched:,} are of ops that builds of"
         f" torch were seen to run without an atomic addition{alone}."
     )
-
-
-def _can_runs_differ(report: Report) -> said.Card:
-    figures = [
-        said.Figure(report.tally[verdict], verdict.value, verdict, sites_of(_with_verdict(report, verdict)))
-        for verdict in (Verdict.RAISES, *VARYING, Verdict.UNKNOWN)
-        if verdict is not Verdict.RAISES or report.tally[verdict]
-    ]
-    if process := _with_verdict(report, Verdict.RAISES, *VARYING, calls=False):
-        worst = min((finding.verdict for finding in process), key=SEVERITY.index)
-        figures.append(said.Figure(len(process), "of the process", worst))
-    question = f"Can two runs of my {_program(report)} differ, and because of which lines of mine?"
-    if report.diverged and report.repeated is not None:
-        from tracer.report.sections.runs import repeated_headline
-
-        return said.Card(question, f"Yes, runs of it did. {repeated_headline(report.repeated)}.", tuple(figures))
-    return said.Card(question, _can_differ_sentence(report), tuple(figures))
-
-
-_BY_VERDICT = (
-    ("Raising", Verdict.RAISES),
-    ("At risk", *VARYING),
-    ("Unknown", Verdict.UNKNOWN),
-)
-
-
-def _can_differ_sentence(report: Report) -> str:
-    """The headline, then what of the calls and of the process it rests on."""
-    if not met(report):
-        return _NOTHING
-    parts = [headline(report)[1]]
-    for state, *verdicts in _BY_VERDICT:
-        if found := [finding for finding in report.findings if finding.verdict in verdicts]:
-            parts.append(f"{state}: {_calls_and_things(found, sites=True)}")
-    if settled := sum(finding.count for finding in report.judgement.observed):
-        parts.append(f"For {plural(settled, 'call')} that rests on the data of this run")
-    return f"{'. '.join(parts)}."
-
-
-def _with_verdict(report: Report, *verdicts: Verdict, calls: bool = True) -> list[Finding]:
-    """Findings about calls, or about the process, that have one of ``verdicts`` as the settings stand."""
-    return [finding for finding in report.findings if is_call(finding) is calls and finding.verdict in verdicts]
-
-
-def _what_does_the_mode_do(report: Report) -> said.Card:
-    question = "If I switch deterministic mode on, what becomes deterministic, and what raises?"
-    figures = _mode_figures(report, "become deterministic", "raise", "stay at risk or unknown")
-    return said.Card(question, _mode_sentence(report) if met(report) else _NOTHING, figures)
 
 
 def _mode_figures(report: Report, *labels: str) -> tuple[said.Figure, ...]:

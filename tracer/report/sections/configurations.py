@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from tracer.divergence.joined_ranks import ROUNDING, SIGNIFICANT, Lack, OtherDraws
 from tracer.divergence.magnitudes import (
-    CallDifference,
     CompareVerdict,
     Comparison,
     Flip,
-    OnlyOne,
     PlaceDifference,
 )
 from tracer.names import Phase, PlaceKind, Verdict
@@ -43,7 +41,6 @@ _WHAT = {
 }
 #: A ratio above it says no more than that.
 _FAR = 1_000
-_AT_ZERO = ((1, 0.0),)
 _LACKS = {
     Lack.OTHER_SHAPE: "Of another shape",
     Lack.OTHER_KIND: "Of another kind: floating-point numbers, and whole numbers or truth values",
@@ -131,21 +128,8 @@ def _answer(comparison: Comparison) -> str:
         )
     if first is None:
         return "They differ" if comparison.draws is None else "What differs from then on follows from that"
-    if comparison.is_given and first.shapes:
-        return f"They are given other rows: {_where(first)}"
     if comparison.is_given:
-        part = _part(first)
-        reshaped = next(
-            (one for one in comparison.only if one.kind is PlaceKind.INITIAL and one.lack is Lack.OTHER_SHAPE), None
-        )
-        if first.kind is PlaceKind.INITIAL and reshaped is not None:
-            one, *_, other = _shapes(reshaped)
-            return f"They are different models: `{reshaped.place}` is {one} in the first and {other} in the second"
-        if first.kind is PlaceKind.INITIAL:
-            others = sum(one.kind is PlaceKind.INITIAL for one in comparison.significant) - 1
-            more = f" and {others:,} more differ" if others else " differs"
-            return f"They begin with different parameters: `{first.place}`{more} before the first call, by {part}"
-        return f"They are given different inputs: {_where(first)} differs by {part} of its norm"
+        return _given_in_words(first, comparison)
     if first.kind is PlaceKind.GRADIENT and first.phase is Phase.OPTIMIZER:
         return f"They diverge after backward{_line(first)}, in step {first.step}: {_scaled(first, comparison)}"
     if first.kind is PlaceKind.OUTPUT_GRADIENT or first.is_own_code:
@@ -156,10 +140,25 @@ def _answer(comparison: Comparison) -> str:
     return f"They diverge at {_where(first)}: {_size(first)}{_given(first, comparison)}"
 
 
+def _given_in_words(first: PlaceDifference, comparison: Comparison) -> str:
+    """What differs that the program is given: rows, parameters, inputs."""
+    if first.shapes:
+        return f"They are given other rows: {_where(first)}"
+    if first.kind is not PlaceKind.INITIAL:
+        return f"They are given different inputs: {_where(first)} differs by {_part(first)} of its norm"
+    for one in comparison.only:
+        if one.kind is PlaceKind.INITIAL and one.lack is Lack.OTHER_SHAPE:
+            ours, *_, theirs = map(_shape, one.shapes)
+            return f"They are different models: `{one.place}` is {ours} in the first and {theirs} in the second"
+    others = sum(one.kind is PlaceKind.INITIAL for one in comparison.significant) - 1
+    more = f" and {others:,} more differ" if others else " differs"
+    return f"They begin with different parameters: `{first.place}`{more} before the first call, by {_part(first)}"
+
+
 def _flipped(flip: Flip) -> str:
     """A decision that rounding makes otherwise."""
     place = f"`{flip.module}`" if flip.module else "the program's own code"
-    what = "changed its sign" if row_of(flip.op).bends == _AT_ZERO else f"was decided otherwise by `{flip.op}`"
+    what = "changed its sign" if row_of(flip.op).bends == ((1, 0.0),) else f"was decided otherwise by `{flip.op}`"
     if flip.count > 1:
         what = what.replace("its", "their").replace("was", "were")
     line = f", {flip.location}" if flip.location else ""
@@ -189,28 +188,31 @@ def _own_code(first: PlaceDifference) -> str:
     if first.kind is PlaceKind.OUTPUT_GRADIENT:
         code = f"the backward of {code if first.is_own_code else f'`{first.module}`'}"
         makes = f"the gradient of what `{first.place}` returned"
-    where = f"{code} in step {first.step}, {first.phase}{_line(first)}"
     if first.shapes:
         one, *_, other = map(_shape, first.shapes)
-        shapes = f"{makes} is {one} in the first and {other} in the second"
-        return f"{where}: {shapes}; what comes of it differs {'' if _is_far(first) else 'by '}{_size(first)}"
-    return f"{where}: {makes} differs {'' if _is_far(first) else 'by '}{_size(first)}"
+        makes = f"{makes} is {one} in the first and {other} in the second; what comes of it"
+    return f"{code} in step {first.step}, {first.phase}{_line(first)}: {makes} {_differs(first)}"
 
 
 def _scaled(first: PlaceDifference, comparison: Comparison) -> str:
     """A gradient that differs, and whether most do by the same factor."""
     count, of = comparison.scaled
     if comparison.factor is None:
-        return f"the gradient of `{first.place}` differs {'' if _is_far(first) else 'by '}{_size(first)}"
+        return f"the gradient of `{first.place}` {_differs(first)}"
     several = f"all {of:,} gradients" if count == of else f"{count:,} of {of:,} gradients"
     if first.factor is not None:
-        return f"{several} differ by one factor: {_factor(comparison.factor)}; {_OFTEN}"
+        often = "a division by parts that are accumulated, by the world size or by a count of tokens, or a clipped norm"
+        return f"{several} differ by one factor: {_factor(comparison.factor)}; often {often}"
     by = f"{several} differ by one factor ({_factor(comparison.factor)})"
     return f"{by}, that of `{first.place}` otherwise: {_size(first)}"
 
 
-#: What a factor often is.
-_OFTEN = "often a division by parts that are accumulated, by the world size or by a count of tokens, or a clipped norm"
+def _is_far(place: PlaceDifference) -> bool:
+    return place.ratio is not None and place.ratio > _FAR
+
+
+def _differs(place: PlaceDifference) -> str:
+    return f"differs {'' if _is_far(place) else 'by '}{_size(place)}"
 
 
 def _factor(factor: float) -> str:
@@ -242,8 +244,8 @@ def _line(place: PlaceDifference) -> str:
     return "".join(f", {part}" for part in (place.location, place.process) if part)
 
 
-def _is_far(place: PlaceDifference) -> bool:
-    return place.ratio is not None and place.ratio > _FAR
+def _position(place: PlaceDifference) -> str:
+    return "" if place.position is None else f"from position {place.position:,} on"
 
 
 def _size(place: PlaceDifference) -> str:
@@ -276,8 +278,18 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
     yield said.Paragraph(f"{headline(comparison)}.", said.Tone.STRONG)
     if comparison.partial:
         yield said.Paragraph(f"A recording is not whole: {comparison.partial}. The rest was not judged.")
-    if comparison.call is not None:
-        yield said.Paragraph(_call_in_words(comparison.call))
+    if (call := comparison.call) is not None:
+        at = f", {call.location}" if call.location else ""
+        if call.op == call.second_op:
+            times = "" if call.ratio is None else f": {call.ratio:,.0f} times rounding"
+            times = ": far beyond rounding" if call.ratio is not None and call.ratio > _FAR else times
+            yield said.Paragraph(f"The first call there that differs is `{call.op}`{at}{times}.")
+        else:
+            side, op = ("first", call.op) if call.op else ("second", call.second_op)
+            calls = f"only the {side} configuration calls `{op}`"
+            if call.op and call.second_op:
+                calls = f"the first configuration calls `{call.op}` where the second calls `{call.second_op}`"
+            yield said.Paragraph(f"There, {calls}{at}.")
     listed = () if comparison.is_drawn_otherwise else comparison.significant
     if listed:
         yield from _places("What was given differs" if comparison.is_given else "Where it begins", listed, reader)
@@ -303,8 +315,25 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
         one, other = next(iter(comparison.names.items()))
         more = f", and {len(comparison.names) - 1:,} more are named otherwise" if len(comparison.names) > 1 else ""
         yield said.Paragraph(f"Paired by parameters: `{one}` is `{other}` in the second configuration{more}.")
-    yield from _not_compared(comparison, reader)
-    yield said.quiet(_yardstick(comparison))
+    yield from _not_compared(comparison)
+    places = plural(comparison.places, "place")
+    if comparison.processes > 1:
+        places += f" of {comparison.processes:,} processes"
+    yardstick, runs, inside = comparison.yardstick, plural(comparison.yardstick.runs, "run"), ""
+    if comparison.verdict is CompareVerdict.EQUAL or comparison.unrepeated is not None:
+        yield said.quiet(f"{places} compared.")
+    elif not yardstick.runs:
+        yield said.quiet("No yardstick: give shaken recordings, or use `tracer compare`.")
+    else:
+        seeds = ", ".join(map(str, sorted(set(yardstick.seeds))))
+        second = f", {yardstick.of_second} of them of the second configuration" if yardstick.of_second else ""
+        if yardstick.inside:
+            inside = f" (in some of them inside `{yardstick.inside}` alone: all before that agrees bit for bit)"
+        yield said.quiet(
+            f"{places} compared, {comparison.differing:,} differ. The yardstick is {runs} (seeds {seeds}){second} in"
+            f" which each result was changed by up to half a unit in the last place{inside}; compiled code ran eagerly"
+            " there."
+        )
 
 
 def _places(title: str, listed: Sequence[PlaceDifference], reader: Reader) -> Iterator[said.Block]:
@@ -312,51 +341,29 @@ def _places(title: str, listed: Sequence[PlaceDifference], reader: Reader) -> It
     process = ["Process"] if has_processes else []
     figures = ("Ratio", "Relative")
     heads = columns("Place", "Kind", *process, "Step", "Line", *figures, "Where", figures=figures)
-    rows = tuple(_row(place, has_processes=has_processes) for place in listed[: reader.rows])
+    rows: list[tuple[Words, ...]] = []
+    for place in listed[: reader.rows]:
+        ratio = "not finite"
+        if _is_far(place):
+            ratio = f"> {_FAR:,}"
+        elif place.ratio is not None:
+            ratio = f"{place.ratio:,.1f}"
+        elif place.kind is PlaceKind.GRADIENT and "" in place.dtypes:
+            ratio = "lost"
+        elif place.shapes and not place.is_own_code:
+            ratio = "other rows"
+        elif place.is_whole:
+            ratio = "whole numbers"
+        name = said.Code(place.place), _WHAT.get(place.kind, place.kind.value)
+        of_process = [place.process or "main process"] if has_processes else []
+        at = said.Code(place.location) if place.location else ""
+        where = said.Code(place.stretch) if place.stretch and place.position is None else _position(place)
+        rows.append((*name, *of_process, str(place.step), at, ratio, _part(place), where))
     yield said.Heading(title)
-    yield said.Table(heads, rows, noun="place", left_out=max(0, len(listed) - reader.rows))
+    yield said.Table(heads, tuple(rows), noun="place", left_out=max(0, len(listed) - reader.rows))
 
 
-def _row(place: PlaceDifference, *, has_processes: bool) -> tuple[Words, ...]:
-    return (
-        said.Code(place.place),
-        _WHAT.get(place.kind, place.kind.value),
-        *([place.process or "main process"] if has_processes else []),
-        str(place.step),
-        said.Code(place.location) if place.location else "",
-        f"> {_FAR:,}"
-        if _is_far(place)
-        else f"{place.ratio:,.1f}"
-        if place.ratio is not None
-        else "lost"
-        if place.kind is PlaceKind.GRADIENT and "" in place.dtypes
-        else "other rows"
-        if place.shapes and not place.is_own_code
-        else "whole numbers"
-        if place.is_whole
-        else "not finite",
-        _part(place),
-        said.Code(place.stretch) if place.stretch and place.position is None else _position(place),
-    )
-
-
-def _position(place: PlaceDifference) -> str:
-    return "" if place.position is None else f"from position {place.position:,} on"
-
-
-def _call_in_words(call: CallDifference) -> str:
-    line = f", {call.location}" if call.location else ""
-    if call.op == call.second_op:
-        times = "" if call.ratio is None else f": {call.ratio:,.0f} times rounding"
-        times = ": far beyond rounding" if call.ratio is not None and call.ratio > _FAR else times
-        return f"The first call there that differs is `{call.op}`{line}{times}."
-    if call.op and call.second_op:
-        return f"There, the first configuration calls `{call.op}` where the second calls `{call.second_op}`{line}."
-    side, op = ("second", call.second_op) if not call.op else ("first", call.op)
-    return f"There, only the {side} configuration calls `{op}`{line}."
-
-
-def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
+def _not_compared(comparison: Comparison) -> Iterator[said.Block]:
     if comparison.split_steps:
         rest = (
             "losses by their sum or mean, outputs row by row where both were given the same rows, and nothing else is."
@@ -384,7 +391,7 @@ def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block
         several = [one for one in comparison.only if one.lack is lack]
         if several:
             names = list(dict.fromkeys(one.place for one in several))
-            of_first = f" ({' and '.join(_shapes(several[0]))})" if several[0].shapes else ""
+            of_first = f" ({' and '.join(map(_shape, several[0].shapes))})" if several[0].shapes else ""
             more = f", and {len(names) - 1:,} more" if len(names) > 1 else ""
             items.append(f"{words}: `{names[0]}`{of_first}{more}")
     yield said.Bullets(
@@ -392,36 +399,5 @@ def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block
     )
 
 
-def _shapes(place: OnlyOne) -> list[str]:
-    return list(map(_shape, place.shapes))
-
-
 def _shape(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "one number"
-
-
-def _yardstick(comparison: Comparison) -> str:
-    runs = comparison.yardstick.runs
-    places = plural(comparison.places, "place")
-    if comparison.processes > 1:
-        places += f" of {comparison.processes:,} processes"
-    if comparison.verdict is CompareVerdict.EQUAL or comparison.unrepeated is not None:
-        return f"{places} compared."
-    if not runs:
-        return "No yardstick: give shaken recordings, or use `tracer compare`."
-    seeds = ", ".join(map(str, sorted(set(comparison.yardstick.seeds))))
-    second = (
-        f", {comparison.yardstick.of_second} of them of the second configuration"
-        if comparison.yardstick.of_second
-        else ""
-    )
-    inside = (
-        f" (in some of them inside `{comparison.yardstick.inside}` alone: all before that agrees bit for bit)"
-        if comparison.yardstick.inside
-        else ""
-    )
-    return (
-        f"{places} compared, {comparison.differing:,} differ. The yardstick is"
-        f" {plural(runs, 'run')} (seeds {seeds}){second} in which each result was"
-        f" changed by up to half a unit in the last place{inside}; compiled code ran eagerly there."
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 import tracer
@@ -49,6 +48,20 @@ from tracer.trace.records import split_place
 _WHOLE_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 #: Modules, and places, that a row names.
 _MODULES, _PLACES = 2, 2
+#: Lines that the page lists, worst first, and of them those that stand unfolded.
+MOST_LINES, OPEN_LINES = 200, 25
+#: Ops, and library lines, that a line names; and characters of its source.
+_NAMES, _LONGEST = 4, 200
+#: Differences between two judgements that are listed; JSON has them all.
+_SHOWN = 60
+
+_NO_PROOF = (
+    " That is no proof: nothing was run twice, and a call without a finding rests on a rule, on what torch's builds"
+    " launch or on documentation. "
+)
+_ELSEWHERE = "the HTML, CSV and JSON reports have"
+_HEADS = ("Now, then under the mode", "Calls", "Op and place", "What to do")
+_COLUMNS = said.columns(*_HEADS, brief=_HEADS[0], figures=(_HEADS[1],), long=_HEADS[2])
 
 
 class FindingRow(NamedTuple):
@@ -82,16 +95,13 @@ class FindingRow(NamedTuple):
         for finding in self.findings:
             counts[finding.location or place_of(finding)] += finding.count
         shown, more = [place for place, _ in counts.most_common(_PLACES)], len(counts) - _PLACES
-        files = [place.rpartition(":")[0] for place in shown]
-        if len(shown) == _PLACES and len(set(files)) == 1 and files[0]:
-            shown[1:] = [place.removeprefix(files[0]) for place in shown[1:]]
+        files = {place.rpartition(":")[0] for place in shown}
+        if len(shown) == _PLACES and len(files) == 1 and "" not in files:
+            shown[1:] = [place.removeprefix(*files) for place in shown[1:]]
+        further = f" and {plural(more, 'more place')}" if more > 0 else ""
         callers = {finding.called_from for finding in self.findings if finding.location}
-        led_here = "".join(callers) if len(callers) == 1 else ""
-        return (
-            ", ".join(shown)
-            + (f" and {plural(more, 'more place')}" if more > 0 else "")
-            + (f" (called from {led_here})" if led_here else "")
-        )
+        led_here = f" (called from {''.join(callers)})" if len(callers) == 1 and any(callers) else ""
+        return f"{', '.join(shown)}{further}{led_here}"
 
     @property
     def modules(self) -> str:
@@ -99,44 +109,24 @@ class FindingRow(NamedTuple):
         placed = (finding.module for finding in self.findings if finding.location + finding.called_from)
         return some(list(dict.fromkeys(filter(None, placed))), _MODULES)
 
-    @property
-    def compiled(self) -> str:
-        """The regions of compiled calls; empty for eager ones."""
-        regions = {region for finding in self.findings for region in finding.regions}
-        said = {compiled_in(finding) for finding in self.findings}
-        return "".join(said) if len(said) == 1 else f"compiled, in {plural(len(regions), 'region')}"
 
-
-def rows_of(findings: Iterable[Finding], answer_of: Callable[[Finding], object]) -> tuple[FindingRow, ...]:
-    """A row for each op, phase and answer, the worst and most called first.
+def rows_of(
+    findings: Iterable[Finding], answer_of: Callable[[Finding], object], most: int | None = None
+) -> tuple[FindingRow, ...]:
+    """A row for each op, phase and answer, the worst and most called first; beyond ``most`` rows, one more for each
+    pair of verdicts that has others.
 
     ``answer_of`` gives what is said of a finding: what to do about it.
     """
     groups: defaultdict[object, list[Finding]] = defaultdict(list)
     for finding in findings:
         is_alone = None if is_call(finding) else (finding.location, finding.called_from)
-        groups[
-            finding.verdict,
-            finding.deterministic_mode,
-            finding.about,
-            subject_of(finding),
-            finding.runs_as,
-            finding.host,
-            phase_of(finding),
-            finding.rule,
-            is_alone,
-            answer_of(finding),
-        ].append(finding)
-    rows = (FindingRow(tuple(group)) for group in groups.values())
-    return tuple(sorted(rows, key=lambda row: (*map(SEVERITY.index, row.verdicts), -row.calls)))
-
-
-def within(rows: Sequence[FindingRow], most: int | None) -> tuple[FindingRow, ...]:
-    """At most ``most`` of ``rows``, then one more for each pair of verdicts that has others."""
-    if most is None or len(rows) <= most:
-        return tuple(rows)
+        called = finding.about, subject_of(finding), finding.runs_as, finding.host, phase_of(finding), finding.rule
+        groups[finding.verdict, finding.deterministic_mode, called, is_alone, answer_of(finding)].append(finding)
+    rows = [FindingRow(tuple(group)) for group in groups.values()]
+    rows.sort(key=lambda row: (*map(SEVERITY.index, row.verdicts), -row.calls))
     rest: defaultdict[tuple[Verdict, Verdict], list[Finding]] = defaultdict(list)
-    for row in rows[most:]:
+    for row in rows[most:] if most is not None else ():
         rest[row.verdicts] += row.findings
     return (*rows[:most], *(FindingRow(tuple(left_over), is_rest=True) for left_over in rest.values()))
 
@@ -153,36 +143,38 @@ def like_draws(findings: Iterable[Finding], notes: Mapping[int, str] | None = No
     return map(tuple, groups.values())
 
 
-_OF_THIS_RUN = (EvidenceKind.TRIED, EvidenceKind.OBSERVED)
-
-REFUTED = "The table is wrong for this device"
-REFUTED_LEAD = (
-    "These calls were replayed in this run, from the same inputs and generator states, and gave other results,"
-    " though the table holds them for deterministic. Please report it; the text below says all that is needed, and no"
-    " value of any tensor."
-)
-SETTLED = "Settled by the data of this run"
-SETTLED_LEAD = (
-    "The tables hold these calls for a risk; their data were looked at, and leave no two ways. Deterministic for these"
-    " data: with others they may not be."
-)
-_NO_PROOF = (
-    " That is no proof: nothing was run twice, and a call without a finding rests on a rule, on what torch's builds"
-    " launch or on documentation. "
-)
-_UNKNOWN_LEAD = "Unknown is an answer: these calls may be safe or not, and nothing that the tables hold decides it."
-_ELSEWHERE = "the HTML, CSV and JSON reports have"
-_HEADS = ("Now, then under the mode", "Calls", "Op and place", "What to do")
-_COLUMNS = said.columns(*_HEADS, brief=_HEADS[0], figures=(_HEADS[1],), long=_HEADS[2])
-
-
 def refuted(report: Report, reader: Reader) -> Section | None:
-    """Return the findings that trials refuted, with the text to send."""
-    findings = refuted_by_trials(report.judgement)
+    """Return the findings of which trials showed that the table is wrong, with the text to paste into an issue."""
+    findings = [finding for finding in report.findings if finding.refuted is not None]
     if not findings:
         return None
-    sample = said.Sample(to_report(report.judgement, findings), "the report")
-    return Section(anchor="refuted", title=REFUTED, label="Refuted", blocks=(said.lead(REFUTED_LEAD), sample))
+    lead = (
+        "These calls were replayed in this run, from the same inputs and generator states, and gave other results,"
+        " though the table holds them for deterministic. Please report it; the text below says all that is needed, and"
+        " no value of any tensor."
+    )
+    blocks = (said.lead(lead), said.Sample(_to_report(report.judgement, findings), "the report"))
+    return Section(anchor="refuted", title="The table is wrong for this device", label="Refuted", blocks=blocks)
+
+
+def _to_report(judgement: Judgement, refuted: Sequence[Finding]) -> str:
+    """Where it ran, which calls, what the table says, what was seen."""
+    environment = judgement.trace.environment
+    on = ", ".join(dict.fromkeys(device.name for device in environment.devices)) or environment.platform
+    versions = [
+        f"{name} {version}" for name in ("torch", "CUDA", "cuDNN") if (version := getattr(environment, name.lower()))
+    ]
+    versions += [plural(environment.num_threads, "thread")] if environment.num_threads else []
+    lines = [
+        f"determinism-tracer {tracer.__version__}: trials refute a table",
+        f"{on}; {', '.join(versions)}; deterministic mode {environment.deterministic_mode}",
+    ]
+    for finding in refuted:
+        table = f"{finding.backend} table says {finding.refuted} (rule {finding.rule})"
+        facts = ", ".join(f"{name}={value}" for name, value in sorted(finding.facts.items()))
+        lines += ["", f"{subject_of(finding)} ({finding.phase}): {table}"]
+        lines += [f"  tried: {of_this_run(finding)}", f"  facts: {facts}"]
+    return "\n".join(lines)
 
 
 def findings(report: Report, reader: Reader) -> Section | None:
@@ -212,73 +204,20 @@ def findings(report: Report, reader: Reader) -> Section | None:
     return Section(anchor="findings", title="Findings", blocks=tuple(blocks), count=count)
 
 
-def _tables(report: Report, reader: Reader) -> tuple[said.Block, ...]:
-    """The findings as tables: those that nobody accepted and, where there is room, those that a gate accepted."""
-    accepted = report.spoken_for
-    shown = report.findings if reader.is_whole else report.open_findings
-    positions = {id(finding): at for at, finding in enumerate(report.findings)}
-    blocks = _table(report, [finding for finding in shown if positions[id(finding)] not in accepted], reader)
-    if accepted and reader.detail is not Detail.BRIEF:
-        spoken_for = [report.findings[at] for at in accepted]
-        blocks += (said.Heading("Accepted"), *_table(report, spoken_for, reader))
-    return blocks + _reasons(report.findings, reader.rows) if reader.is_whole else blocks
+def gate_in_words(report: Report) -> str:
+    """Return how many of the findings a gate accepted, and why; empty for a report behind no gate."""
+    if report.accepted is None:
+        return ""
+    counts = Counter(accepted.by for accepted in report.accepted)
+    grounds = ", ".join(f"{counts[by]:,} {by.says}" for by in AcceptedBy if counts[by])
+    accepted = f"{plural(counts.total(), 'finding is', 'findings are')} accepted{f' ({grounds})' if grounds else ''}"
+    left = plural(len(report.findings) - counts.total(), "is", "are")
+    return f"A gate has looked at this report: {accepted}, {left} not."
 
 
-def _table(report: Report, listed: Sequence[Finding], reader: Reader) -> tuple[said.Block, ...]:
-    """``listed`` as rows; a reader of everything has one for each, others one for each answer."""
-    if not listed:
-        return ()
-    if reader.is_whole:
-        single, left_out = first(listed, reader.findings)
-        cells = tuple(_cells(FindingRow((finding,)), _advice(finding)) for finding in single)
-        return (said.Table(_COLUMNS, cells, "finding", left_out, _ELSEWHERE, is_grouped=True),)
-    changes = dict(_changes(report, reader))
-    advice = {id(finding): changes.get(id(finding)) or _advice(finding) for finding in listed}
-    rows = within(rows_of(listed, lambda finding: advice[id(finding)]), reader.findings)
-    cells = tuple(_cells(row, "--verbose" if row.is_rest else advice[id(row.first)]) for row in rows)
-    return (said.Table(_COLUMNS, cells, "finding", is_grouped=True),)
-
-
-def _changes(report: Report, reader: Reader) -> Iterator[tuple[int, str]]:
-    """For each finding that a listed change closes, by its ``id``, which change that is."""
-    shown, _ = first(listed(report, reader), reader.changes)
-    for change in shown:
-        for position in change.findings:
-            yield id(report.findings[position]), f"as change {change.number}"
-
-
-def _advice(finding: Finding) -> str:
-    if finding.remedy or finding.reason is None:
-        return finding.remedy
-    detail = f" ({finding.reason_detail})" if finding.reason_detail else ""
-    return f"{finding.reason.says}{detail}"
-
-
-def _cells(row: FindingRow, advice: str) -> tuple[Words, ...]:
-    finding, (verdict, in_mode) = row.first, row.verdicts
-    badges = said.Badge(verdict), said.Soft(("→ ", said.Badge(in_mode)) if in_mode is not verdict else "", " ", False)
-    if row.is_rest:
-        more = f"{plural(len(row.findings), 'more finding')}, of "
-        ops = some(list(dict.fromkeys(map(subject_of, row.findings))), _NAMES)
-        subjects = said.Strong((more, said.Code(ops))), said.Soft(said.Code(row.places))
-        return badges, f"{row.calls:,}", subjects, advice
-    plain: tuple[Words, ...] = (
-        said.Code(row.places),
-        ("runs as ", said.Code(runs_as_of(finding))) if runs_as_of(finding) else "",
-        row.compiled,
-    )
-    faint: tuple[Words, ...] = (
-        f"{finding.host.says}: judged for cpu" if finding.host else "",
-        f"for {calls_by_op(finding.ops, 3)}" if ops_behind(finding) else "",
-        said.Code(row.modules),
-    )
-    name: Words = (
-        said.Strong(said.Code(subject_of(finding))),
-        f" {phase_of(finding)}".rstrip(),
-        *(said.Soft(words, is_faint=False) for words in plain),
-        *(said.Soft(words) for words in faint),
-    )
-    return badges, f"{row.calls:,}", name, advice
+def accepted_in_words(acceptance: Acceptance) -> str:
+    """``By the baseline: seen in review.``"""
+    return f"{acceptance.by.says.capitalize()}{': ' if acceptance.reason else ''}{acceptance.reason}"
 
 
 def _filters(report: Report, *, has_gate: bool) -> dict[str, object]:
@@ -298,18 +237,77 @@ def _filters(report: Report, *, has_gate: bool) -> dict[str, object]:
     }
 
 
-def _reasons(findings: Iterable[Finding], most: int) -> tuple[said.Block, ...]:
-    """Return the reason of each rule, with its evidence: once, however many findings bear it."""
-    by_reason: dict[tuple[str, str], Finding] = {}
-    for finding in findings:
-        by_reason.setdefault((finding.rule, finding.why), finding)
-    shown, left_out = first(tuple(by_reason.values()), most)
-    rows = []
-    for finding in shown:
-        why = finding.why or (finding.reason.says if finding.reason is not None else "")
-        blocks = (*said.paragraphs(why), *(said.quiet(str(row)) for row in finding.evidence))
-        rows.append(said.Row(said.Code(finding.rule or "no rule"), blocks=blocks))
-    return (said.Heading("Why, and the evidence"), said.Rows(tuple(rows), left_out=left_out)) if rows else ()
+def _tables(report: Report, reader: Reader) -> tuple[said.Block, ...]:
+    """The findings as tables: those that nobody accepted and, where there is room, those that a gate accepted."""
+    accepted = report.spoken_for
+    positions = {id(finding): at for at, finding in enumerate(report.findings)}
+    shown = report.findings if reader.is_whole else report.open_findings
+    blocks = _table(report, [finding for finding in shown if positions[id(finding)] not in accepted], reader)
+    if accepted and reader.detail is not Detail.BRIEF:
+        blocks += [said.Heading("Accepted"), *_table(report, [report.findings[at] for at in accepted], reader)]
+    if reader.is_whole:  # the reason of each rule once, however many findings bear it
+        by_reason: dict[tuple[str, str], Finding] = {}
+        for finding in report.findings:
+            by_reason.setdefault((finding.rule, finding.why), finding)
+        reasons, left_out = first(tuple(by_reason.values()), reader.rows)
+        rows = []
+        for finding in reasons:
+            why = finding.why or (finding.reason.says if finding.reason is not None else "")
+            evidence = (said.quiet(str(row)) for row in finding.evidence)
+            rows.append(said.Row(said.Code(finding.rule or "no rule"), blocks=(*said.paragraphs(why), *evidence)))
+        blocks += [said.Heading("Why, and the evidence"), said.Rows(tuple(rows), left_out=left_out)]
+    return tuple(blocks)
+
+
+def _table(report: Report, findings: Sequence[Finding], reader: Reader) -> list[said.Block]:
+    """``findings`` as rows; a reader of everything has one for each, others one for each answer."""
+    if not findings:
+        return []
+    advice = {id(finding): _advice(finding) for finding in findings}
+    if reader.is_whole:
+        single, left_out = first(findings, reader.findings)
+        rows: Sequence[FindingRow] = [FindingRow((finding,)) for finding in single]
+    else:
+        for change in first(listed(report, reader), reader.changes)[0]:
+            closed = {id(report.findings[position]) for position in change.findings}
+            advice |= dict.fromkeys(closed & advice.keys(), f"as change {change.number}")
+        rows, left_out = rows_of(findings, lambda finding: advice[id(finding)], reader.findings), 0
+    cells = tuple(_cells(row, "--verbose" if row.is_rest else advice[id(row.first)]) for row in rows)
+    return [said.Table(_COLUMNS, cells, "finding", left_out, _ELSEWHERE, is_grouped=True)]
+
+
+def _advice(finding: Finding) -> str:
+    if finding.remedy or finding.reason is None:
+        return finding.remedy
+    return f"{finding.reason.says}{f' ({finding.reason_detail})' if finding.reason_detail else ''}"
+
+
+def _cells(row: FindingRow, advice: str) -> tuple[Words, ...]:
+    finding, (verdict, in_mode) = row.first, row.verdicts
+    badges = said.Badge(verdict), said.Soft(("→ ", said.Badge(in_mode)) if in_mode is not verdict else "", " ", False)
+    if row.is_rest:
+        ops = said.Code(some(list(dict.fromkeys(map(subject_of, row.findings))), _NAMES))
+        more = said.Strong((f"{plural(len(row.findings), 'more finding')}, of ", ops))
+        return badges, f"{row.calls:,}", (more, said.Soft(said.Code(row.places))), advice
+    compiled = {compiled_in(each) for each in row.findings}
+    regions = {region for each in row.findings for region in each.regions}
+    plain: tuple[Words, ...] = (
+        said.Code(row.places),
+        ("runs as ", said.Code(runs_as_of(finding))) if runs_as_of(finding) else "",
+        *(compiled if len(compiled) == 1 else [f"compiled, in {plural(len(regions), 'region')}"]),
+    )
+    faint: tuple[Words, ...] = (
+        f"{finding.host.says}: judged for cpu" if finding.host else "",
+        f"for {calls_by_op(finding.ops, 3)}" if ops_behind(finding) else "",
+        said.Code(row.modules),
+    )
+    name: Words = (
+        said.Strong(said.Code(subject_of(finding))),
+        f" {phase_of(finding)}".rstrip(),
+        *(said.Soft(words, is_faint=False) for words in plain),
+        *(said.Soft(words) for words in faint),
+    )
+    return badges, f"{row.calls:,}", name, advice
 
 
 def settled(report: Report, reader: Reader) -> Section | None:
@@ -317,6 +315,10 @@ def settled(report: Report, reader: Reader) -> Section | None:
     observed = report.judgement.observed
     if not observed:
         return None
+    lead = (
+        "The tables hold these calls for a risk; their data were looked at, and leave no two ways. Deterministic for"
+        " these data: with others they may not be."
+    )
     shown, left_out = first(observed, reader.rows)
     rows = tuple(
         said.Row(
@@ -326,11 +328,25 @@ def settled(report: Report, reader: Reader) -> Section | None:
         )
         for finding in shown
     )
-    blocks = (said.lead(SETTLED_LEAD), said.Rows(rows, left_out=left_out))
-    ops = some(list(dict.fromkeys(subject_of(finding) for finding in observed)), 4)
-    gist = f"{plural(calls_behind(observed), 'call')} ({ops}): deterministic for these data, with others perhaps not"
-    label = "Settled by data"
-    return Section(anchor="settled", title=SETTLED, label=label, blocks=blocks, count=len(observed), gist=gist)
+    ops = some(list(dict.fromkeys(map(subject_of, observed))), 4)
+    return Section(
+        anchor="settled",
+        title="Settled by the data of this run",
+        label="Settled by data",
+        blocks=(said.lead(lead), said.Rows(rows, left_out=left_out)),
+        count=len(observed),
+        gist=f"{plural(calls_behind(observed), 'call')} ({ops}): deterministic for these data, with others perhaps not",
+    )
+
+
+def of_this_run(finding: Finding) -> str:
+    """Return the trials' and data's results on a finding's calls; empty without any."""
+    return "; ".join(row.ref for row in finding.evidence if row.kind in (EvidenceKind.TRIED, EvidenceKind.OBSERVED))
+
+
+def rests_on_a_rule(finding: Finding) -> bool:
+    """Return whether a rule that has a page of its own speaks of it."""
+    return any(row.kind not in OF_A_RUN for row in finding.evidence)
 
 
 def unknown(report: Report, reader: Reader) -> Section | None:
@@ -341,93 +357,25 @@ def unknown(report: Report, reader: Reader) -> Section | None:
             groups.setdefault(finding.reason, []).append(finding)
     if not groups:
         return None
-    rows = tuple(_unknown(reason, group) for reason, group in groups.items())
-    blocks = (said.lead(_UNKNOWN_LEAD), said.Rows(rows, anchor="unknown"))
+    rows = []
+    for reason, group in groups.items():
+        ops = [op for op, _ in Counter(map(subject_of, group)).most_common(8)]
+        details = list(dict.fromkeys(finding.reason_detail for finding in group if finding.reason_detail))[:8]
+        badge = said.Badge(Verdict.UNKNOWN, reason.value if reason else "no reason given")
+        told = said.paragraphs(reason.says if reason else "The table does not say why.", said.Code(", ".join(ops)))
+        told += said.paragraphs(", ".join(details), tone=said.Tone.QUIET)
+        rows.append(said.Row(badge, _counted(group), told))
+    lead = "Unknown is an answer: these calls may be safe or not, and nothing that the tables hold decides it."
+    blocks = (said.lead(lead), said.Rows(tuple(rows), anchor="unknown"))
     return Section(anchor="unknown", title="Unknown, and why", label="Unknown", blocks=blocks)
 
 
-def _unknown(reason: UnknownReason | None, group: list[Finding]) -> said.Row:
+def _counted(group: Sequence[Finding]) -> str:
     calls = calls_behind(group)
-    ops = [op for op, _ in Counter(subject_of(finding) for finding in group).most_common(8)]
-    details = list(dict.fromkeys(finding.reason_detail for finding in group if finding.reason_detail))[:8]
-    return said.Row(
-        said.Badge(Verdict.UNKNOWN, reason.value if reason else "no reason given"),
-        aside=plural(len(group), "finding") + (f", {plural(calls, 'call')}" if calls else ""),
-        blocks=(
-            said.Paragraph(reason.says if reason else "The table does not say why."),
-            said.Paragraph(said.Code(", ".join(ops))),
-            *said.paragraphs(", ".join(details), tone=said.Tone.QUIET),
-        ),
-    )
-
-
-# --- what a gate accepted ---------------------------------------------------------------------------------
-
-
-def accepted_in_words(acceptance: Acceptance) -> str:
-    """``By the baseline: seen in review.``"""
-    return f"{acceptance.by.says.capitalize()}{': ' if acceptance.reason else ''}{acceptance.reason}"
-
-
-def gate_in_words(report: Report) -> str:
-    """Return how many of the findings a gate accepted, and why; empty for a report behind no gate."""
-    if report.accepted is None:
-        return ""
-    counts = Counter(accepted.by for accepted in report.accepted)
-    grounds = ", ".join(f"{counts[by]:,} {by.says}" for by in AcceptedBy if counts[by])
-    accepted = f"{plural(counts.total(), 'finding is', 'findings are')} accepted{f' ({grounds})' if grounds else ''}"
-    left = plural(len(report.findings) - counts.total(), "is", "are")
-    return f"A gate has looked at this report: {accepted}, {left} not."
-
-
-# --- what trials and data showed --------------------------------------------------------------------------
-
-
-def refuted_by_trials(judgement: Judgement) -> tuple[Finding, ...]:
-    """Findings of which trials showed that the table is wrong."""
-    return tuple(finding for finding in judgement.findings if finding.refuted is not None)
-
-
-def of_this_run(finding: Finding) -> str:
-    """Return the trials' and data's results on a finding's calls; empty without any."""
-    return "; ".join(row.ref for row in finding.evidence if row.kind in _OF_THIS_RUN)
-
-
-def rests_on_a_rule(finding: Finding) -> bool:
-    """Return whether a rule that has a page of its own speaks of it."""
-    return any(row.kind not in OF_A_RUN for row in finding.evidence)
-
-
-def to_report(judgement: Judgement, refuted: Sequence[Finding]) -> str:
-    """The text to paste into an issue: where it ran, which calls, what the table says, what was seen."""
-    environment = judgement.trace.environment
-    on = ", ".join(dict.fromkeys(device.name for device in environment.devices)) or environment.platform
-    versions = [
-        f"{name} {version}" for name in ("torch", "CUDA", "cuDNN") if (version := getattr(environment, name.lower()))
-    ]
-    versions += [plural(environment.num_threads, "thread")] if environment.num_threads else []
-    lines = [
-        f"determinism-tracer {tracer.__version__}: trials refute a table",
-        f"{on}; {', '.join(versions)}; deterministic mode {environment.deterministic_mode}",
-    ]
-    for finding in refuted:
-        facts = ", ".join(f"{name}={value}" for name, value in sorted(finding.facts.items()))
-        lines += [
-            "",
-            f"{subject_of(finding)} ({finding.phase}): {finding.backend} table says {finding.refuted}"
-            f" (rule {finding.rule})",
-            f"  tried: {of_this_run(finding)}",
-            f"  facts: {facts}",
-        ]
-    return "\n".join(lines)
+    return plural(len(group), "finding") + (f", {plural(calls, 'call')}" if calls else "")
 
 
 # --- findings by the user's own lines ---------------------------------------------------------------------
-
-#: Lines that the page lists, worst first, and of them those that stand unfolded.
-MOST_LINES, OPEN_LINES = 200, 25
-#: Ops, and library lines, that a line names; and characters of its source.
-_NAMES, _LONGEST = 4, 200
 
 
 class UserLine(NamedTuple):
@@ -476,34 +424,26 @@ def user_lines(report: Report) -> UserLines:
     for finding in report.findings:
         by_line[finding.called_from or finding.location].append(finding)
     by_line.pop("", None)
-    ordered = sorted(by_line.items(), key=lambda item: (_worst(item[1]), -calls_behind(item[1]), item[0]))
+    worst = {place: min(SEVERITY.index(finding.verdict) for finding in group) for place, group in by_line.items()}
+    ordered = sorted(by_line, key=lambda place: (worst[place], -calls_behind(by_line[place]), place))
     shown, left_out = first(ordered, MOST_LINES)
-    sources = report.judgement.trace.source_lines
-    lines = [_line(number, place, group, sources.get(place, "")) for number, (place, group) in enumerate(shown, 1)]
-    return UserLines(_by_file(lines[:OPEN_LINES]), _by_file(lines[OPEN_LINES:]), left_out)
-
-
-def _by_file(lines: list[UserLine]) -> dict[str, list[UserLine]]:
-    files: dict[str, list[UserLine]] = {}
-    for line in lines:
-        files.setdefault(line.place.rpartition(":")[0] or line.place, []).append(line)
-    for members in files.values():
+    lines = UserLines({}, {}, left_out)
+    for number, place in enumerate(shown, 1):
+        group = by_line[place]
+        through = Counter(finding.location for finding in group if finding.called_from and finding.location)
+        line = UserLine(
+            number,
+            place,
+            " ".join(visible(report.judgement.trace.source_lines.get(place, "")).splitlines())[:_LONGEST],
+            (said.Badge(SEVERITY[worst[place]]), f" {_counted(group)}"),
+            _named(list(dict.fromkeys(map(subject_of, group)))),
+            _named([place for place, _ in through.most_common()]),
+        )
+        files = lines.open if number <= OPEN_LINES else lines.folded
+        files.setdefault(place.rpartition(":")[0] or place, []).append(line)
+    for members in (*lines.open.values(), *lines.folded.values()):
         members.sort(key=lambda line: (split_place(line.place)[1] or 0, line.place))
-    return files
-
-
-def _line(number: int, place: str, group: list[Finding], source: str) -> UserLine:
-    through = Counter(finding.location for finding in group if finding.called_from and finding.location)
-    calls = calls_behind(group)
-    counted = plural(len(group), "finding") + (f", {plural(calls, 'call')}" if calls else "")
-    return UserLine(
-        number,
-        place,
-        " ".join(visible(source).splitlines())[:_LONGEST],
-        (said.Badge(SEVERITY[_worst(group)]), f" {counted}"),
-        _named(list(dict.fromkeys(map(subject_of, group)))),
-        _named([place for place, _ in through.most_common()]),
-    )
+    return lines
 
 
 def _named(names: Sequence[str]) -> Words:
@@ -511,18 +451,11 @@ def _named(names: Sequence[str]) -> Words:
     return (said.Code(", ".join(shown)), f" and {more:,} more" if more else "") if shown else ""
 
 
-def _worst(group: list[Finding]) -> int:
-    return min(SEVERITY.index(finding.verdict) for finding in group)
-
-
 # --- two judgements side by side: what is new, gone, worse or better ---------------------------------------
-
-#: Differences that are listed; JSON has them all.
-_SHOWN = 60
 
 
 def comparison_blocks(compared: GateComparison) -> Iterator[said.Block]:
-    """Yield the changes, from the top."""
+    """Yield the changes, from the top; a remedy stands once, below the last that it is for."""
     counts = Counter(change.kind for change in compared.differences)
     words = {kind: "with another count" if kind is ChangeKind.RECOUNTED else kind.value for kind in ChangeKind}
     changed = ", ".join(f"{count:,} {words[kind]}" for kind, count in counts.items()) or "No finding changed"
@@ -531,23 +464,19 @@ def comparison_blocks(compared: GateComparison) -> Iterator[said.Block]:
         yield said.Paragraph(f"{label}: {target.backend}, torch {target.torch}, settings {target.settings}")
     for kind in counts:
         members, left_out = first([change for change in compared.differences if change.kind is kind], _SHOWN)
+        following = [change.remedy for change in members[1:]]
+        items = []
+        for change, remedy in zip(members, (*following, None), strict=True):
+            is_told = kind in (ChangeKind.NEW, ChangeKind.WORSENED) and change.remedy != remedy
+            items.append((_sentence(change), said.Soft(change.remedy if is_told else "", " ")))
         yield said.Heading(kind.capitalize())
-        yield said.Bullets(tuple(_items(members)), left_out, "--format json has")
+        yield said.Bullets(tuple(items), left_out, "--format json has")
     if compared.settings:
         yield said.Heading("Settings and versions")
-        changes = (f"{setting.name}: {' -> '.join(setting.values)}" for setting in compared.settings)
-        yield said.Bullets(tuple(changes))
+        yield said.Bullets(tuple(f"{setting.name}: {' -> '.join(setting.values)}" for setting in compared.settings))
     if compared.draws:
         yield said.Heading("Random draws")
         yield said.Bullets(tuple(compared.draws))
-
-
-def _items(members: Sequence[Difference]) -> Iterator[Words]:
-    """A sentence each; a remedy stands once, below the last that it is for."""
-    for change, after in zip_longest(members, members[1:]):
-        is_last = after is None or after.remedy != change.remedy
-        remedy = change.remedy if is_last and change.kind in (ChangeKind.NEW, ChangeKind.WORSENED) else ""
-        yield (_sentence(change), said.Soft(remedy, " "))
 
 
 def _sentence(change: Difference) -> str:

@@ -41,9 +41,9 @@ def runs(report: Report, reader: Reader) -> Section | None:
     """Return the section on several runs; a report on one run loads none of what reads their values."""
     if report.repeated is None:
         return None
-    from tracer.report.sections.runs import what_happened
+    from tracer.report.sections.runs import happened_blocks
 
-    return what_happened(report.repeated, reader)
+    return Section(anchor="parting", title="What happened", blocks=tuple(happened_blocks(report.repeated, reader)))
 
 
 SECTIONS: tuple[Listed, ...] = (

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tracer.findings import FillCost, Judgement, Process
-from tracer.names import SEVERITY, About, BlindSpotKind, ChildState, HintKind, SeedOrigin, StartedBy, Training, Verdict
+from tracer.findings import FillCost, Judgement
+from tracer.names import SEVERITY, About, BlindSpotKind, ChildState, HintKind, SeedOrigin, StartedBy, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import Report
 from tracer.report import blocks as said
@@ -30,10 +30,17 @@ from tracer.report.words import (
 )
 from tracer.tables.settings import DECLARED
 from tracer.trace.differences import RankComparison
-from tracer.trace.records import GROUP_SIZE, Allocation, BlindSpot, Draw, Environment, Loader, TraceSource
+from tracer.trace.records import GROUP_SIZE, Allocation, BlindSpot, Child, Draw, Environment, Loader, TraceSource
 
-#: Settings, generators and loaders that are named where one line must do.
-_GIST = 2
+#: Settings, generators and loaders that are named where one line must do; hints of one screen.
+_GIST, _HINTS = 2, 5
+_HASH_SEED = "PYTHONHASHSEED"
+_HASHED = {
+    "a set": "put the set in `sorted(...)`: strings in it have another order in each run",
+    "hash": "`hash` of a string gives another number in each run",
+}
+#: How a trace is named that a rank wrote.
+_RANK = re.compile(r"\.rank\d+\.")
 
 
 def settings(report: Report, reader: Reader) -> Section | None:
@@ -45,17 +52,13 @@ def settings(report: Report, reader: Reader) -> Section | None:
     if notes := report.judgement.notes:
         differ = "differs" if len(notes) == 1 else "differ"
         same = "Two runs on one machine agree whatever these are; other machines or versions may give other bits."
-        rows = tuple(
-            said.Row(
-                said.Code(note.subject),
-                blocks=said.paragraphs(note.why, note.remedy)
-                + _quiet("Calls that depend on it: ", calls_by_op(note.ops) if note.ops else ""),
-            )
-            for note in notes
-        )
+        rows = []
+        for note in notes:
+            calls = (said.quiet(f"Calls that depend on it: {calls_by_op(note.ops)}"),) if note.ops else ()
+            rows.append(said.Row(said.Code(note.subject), blocks=(*said.paragraphs(note.why, note.remedy), *calls)))
         summary = f"{plural(len(notes), 'setting')} that {differ} between machines only"
         brief = joined([note.subject for note in notes[: reader.rows]])
-        blocks.append(said.Fold(summary, (said.quiet(same), said.Rows(rows)), brief))
+        blocks.append(said.Fold(summary, (said.quiet(same), said.Rows(tuple(rows))), brief))
     return Section(anchor="settings", title="Settings", blocks=tuple(blocks)) if blocks else None
 
 
@@ -66,15 +69,6 @@ def hints(report: Report, reader: Reader) -> Section | None:
     shown, left_out = first(words, None if reader.is_whole else _HINTS)
     bullets = said.Bullets(shown, left_out, "--verbose has")
     return Section(anchor="hints", title="Hints from your code", label="Hints", blocks=(bullets,))
-
-
-#: Hints of one screen.
-_HINTS = 5
-_HASH_SEED = "PYTHONHASHSEED"
-_HASHED = {
-    "a set": "put the set in `sorted(...)`: strings in it have another order in each run",
-    "hash": "`hash` of a string gives another number in each run",
-}
 
 
 def hint_words(report: Report) -> tuple[str, ...]:
@@ -88,16 +82,14 @@ def hint_words(report: Report) -> tuple[str, ...]:
         for (kind, name), places in found.items()
         if kind is HintKind.LISTING
     ]
-    seed = trace.environment.variables.get(_HASH_SEED, "random")
-    for name, what in _HASHED.items() if not seed.isdigit() else ():
-        if places := found.get((HintKind.HASH_ORDER, name)):
-            words.append(f"{some(places, 2)}: {what}, as {_HASH_SEED} is not set, and runs may differ")
+    if not trace.environment.variables.get(_HASH_SEED, "random").isdigit():
+        for name, what in _HASHED.items():
+            if places := found.get((HintKind.HASH_ORDER, name)):
+                words.append(f"{some(places, 2)}: {what}, as {_HASH_SEED} is not set, and runs may differ")
     for loader in trace.loaders:
         place, owner = _place(loader), loader.fetched_by.partition(".")[0]
-        made_at = (
-            found.get((HintKind.OWN_GENERATOR, owner), []) if loader.workers and not loader.has_worker_init else []
-        )
-        if made_at:
+        made_at = found.get((HintKind.OWN_GENERATOR, owner), [])
+        if made_at and loader.workers and not loader.has_worker_init:
             copies = f"each of {plural(loader.workers, 'worker')} of the DataLoader at {place} draws from a copy"
             words.append(f"{made_at[0]}: {copies}, the same numbers; make it of `torch.initial_seed()` in the worker")
         if loader.epoch_set is False and loader.iterations > 1:
@@ -106,161 +98,11 @@ def hint_words(report: Report) -> tuple[str, ...]:
     if drawn:
         at = some(list(dict.fromkeys(draw.called_from or draw.location for draw in drawn)), 2)
         words.append(f"{at}: drawn on a GPU, whose kind decides the numbers; draw on the CPU and copy")
-    ranks = report.ranks
-    has_one_seed = ranks is not None and all(setting.name != "torch_seed" for setting in ranks.settings)
     inside = [draw for draw in trace.draws if draw.module and draw.origin is SeedOrigin.PROGRAM]
-    if has_one_seed and inside:
+    if inside and report.ranks is not None and all(setting.name != "torch_seed" for setting in report.ranks.settings):
         one_seed = "all ranks draw the same numbers in every run, as all have one seed; add the rank if they should not"
         words.append(f"{inside[0].location}: {one_seed}")
     return tuple(words)
-
-
-def draws(report: Report, reader: Reader) -> Section | None:
-    """Every generator that was drawn from, and where its state came from."""
-    rows = generator_rows(report.judgement)
-    findings = _findings(report, reader, About.GENERATOR)
-    if not (rows or findings):
-        return None
-    lead = (
-        "Every generator that the step drew from, and where its state came from. Draws repeat in two runs only where"
-        " the program set that state."
-    )
-    blocks: list[said.Block] = [said.lead(lead)] if reader.is_whole else []
-    if rows:
-        shown, left_out = first(rows, reader.rows)
-        columns = said.columns("Generator", "State", "Set at", "Drawn by", long="State")
-        cells = tuple(
-            (
-                said.Code(row.name),
-                (said.Badge(row.verdict, row.origin.label), said.Soft(row.origin.says)),
-                said.Code(row.seeded_at),
-                row.draws,
-            )
-            for row in shown
-        )
-        blocks.append(said.Table(columns, cells, noun="generator", left_out=left_out))
-    blocks += findings
-    if report.judgement.draws and reader.is_whole:
-        ledger, left_out = first(_ledger(report.judgement.draws), reader.rows)
-        names = ("Op or function", "Phase", "Module", "Place", "Generator", "Calls")
-        heads = said.columns(*names, brief="Phase", figures=("Calls",))
-        blocks += [said.Heading("What drew"), said.Table(heads, ledger, noun="place", left_out=left_out)]
-    return Section(anchor="draws", title="Random draws", blocks=tuple(blocks), gist=_draws_in_brief(rows))
-
-
-_ANEW = "seeded with another number in every run:"
-
-
-def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
-    """Each generator with its state and line; what else there is in a few words."""
-    shown, left_out = first([row for row in rows if row.origin is not SeedOrigin.UNUSED], _GIST)
-    generators: tuple[Words, ...] = tuple(
-        (
-            "; " if number else "",
-            said.Badge(row.verdict, _ANEW if row.seeded_at and row.origin is SeedOrigin.MACHINE else row.origin.label),
-            f" {row.name.replace('passed', 'a generator that was passed')}",
-            f" at {row.seeded_at}" if row.seeded_at else "",
-            f", {row.draws}" if row.draws else "",
-        )
-        for number, row in enumerate(shown)
-    )
-    return (*generators, f"; {plural(left_out, 'more generator')}" if left_out else "")
-
-
-def memory(report: Report, reader: Reader) -> Section | None:
-    """Memory that was given without being written, and what filling it costs."""
-    findings = _findings(report, reader, About.MEMORY, About.OVERLAP)
-    fill = report.judgement.fill
-    blocks: list[said.Block] = [] if fill is None else [said.lead(fill_words(fill))]
-    blocks += findings
-    if report.judgement.trace.allocations:
-        shown, left_out = first(sorted(report.judgement.trace.allocations, key=lambda group: -group.bytes), reader.rows)
-        figures = ("Calls", "Followed", "To fill")
-        heads = said.columns("Op", "Phase", "Module", "Place", *figures, brief="Phase", figures=figures)
-        blocks.append(said.Heading("Memory that was given without being written"))
-        figures_of = ((group, group.count, group.count - group.unfollowed) for group in shown)
-        cells = tuple((*_place_cells(group), f"{n:,}", f"{seen:,}", size(group.bytes)) for group, n, seen in figures_of)
-        blocks.append(said.Table(heads, cells, noun="place", left_out=left_out))
-    return Section(anchor="memory", title="Memory", blocks=tuple(blocks)) if blocks else None
-
-
-def loading(report: Report, reader: Reader) -> Section | None:
-    """Each ``DataLoader`` that was iterated."""
-    findings = _findings(report, reader, About.LOADER)
-    blocks: list[said.Block] = []
-    if report.judgement.trace.loaders:
-        shown, left_out = first(report.judgement.trace.loaders, reader.rows)
-        columns = said.columns("Place", "Workers", "Order", "Drawn from", "Iterated", figures=("Iterated",))
-        if reader.is_whole:
-            blocks.append(said.lead("Each DataLoader that was iterated, by the line that made it."))
-        blocks.append(said.Table(columns, tuple(map(loader_cells, shown)), noun="loader", left_out=left_out))
-    blocks += findings
-    shown, left_out = first(report.judgement.trace.loaders, _GIST)
-    more = f"; {plural(left_out, 'more loader')}" if left_out else ""
-    gist: Words = (*(("; " if number else "", _in_brief(loader)) for number, loader in enumerate(shown)), more)
-    return Section(anchor="loading", title="Data loading", blocks=tuple(blocks), gist=gist) if blocks else None
-
-
-def _in_brief(loader: Loader) -> Words:
-    """A ``DataLoader`` in a few words, with whatever else two runs may hang on."""
-    workers = f", {plural(loader.workers, 'worker')}" if loader.workers else ""
-    origin = loader.origin
-    lead = " " if loader.shuffles else "; seeds of its workers "
-    draws: Words = (lead, said.Badge(origin.verdict, origin.label)) if loader.shuffles or loader.workers else ""
-    further = "".join(f", {each}" for each in _further(loader))
-    return said.Code(loader.called_from or loader.location), f"{workers}, {order_of(loader)}", draws, further
-
-
-def order_of(loader: Loader) -> str:
-    """Return the order of its samples in a few words: fixed by torch's own samplers alone."""
-    if loader.shuffles or loader.sampler in ("SequentialSampler", "DistributedSampler"):
-        return "shuffled" if loader.shuffles else "in a fixed order"
-    return f"in the order of {loader.sampler or 'its data set'}"
-
-
-def _findings(report: Report, reader: Reader, *about: About) -> tuple[said.Block, ...]:
-    """The findings of a section for a reader of everything; others read them in the table of findings."""
-    numbered = [(number, finding) for number, finding in enumerate(report.findings, 1) if finding.about in about]
-    if not numbered or not reader.is_whole:
-        return ()
-    shown, left_out = first(numbered, reader.rows)
-    rows = (
-        said.Row(
-            said.Code(subject_of(finding)),
-            aside=(finding.about.label, " · ", place_of(finding)),
-            blocks=(
-                said.Paragraph((said.Badge(finding.verdict), said.Link(f"Finding {number:,}", f"finding-{number}"))),
-                *said.paragraphs(finding.why),
-                *_quiet("Matters for these calls: ", calls_by_op(ops_behind(finding))),
-            ),
-        )
-        for number, finding in shown
-    )
-    return (said.Rows(tuple(rows), left_out=left_out, elsewhere="the table of findings has"),)
-
-
-def _quiet(lead: str, text: str, end: str = "") -> tuple[said.Block, ...]:
-    return (said.quiet(f"{lead}{text}{end}"),) if text else ()
-
-
-def _ledger(draws: Iterable[Draw]) -> list[tuple[Words, ...]]:
-    """A row for each op, place, generator and origin, in the order of the first draw."""
-    counts: Counter[tuple[Words, ...]] = Counter()
-    for draw in draws:
-        origin = draw.origin
-        cells = (*_place_cells(draw), (said.Code(draw.generator), " ", said.Badge(origin.verdict, origin.label)))
-        counts[cells] += draw.count
-    return [(*cells, f"{calls:,}") for cells, calls in counts.items()]
-
-
-def _place_cells(record: Draw | Allocation) -> tuple[Words, ...]:
-    """The op or function, its phase, module and line."""
-    return said.Code(name_of(record.op)), record.phase.value, said.Code(record.module), said.Code(_place(record))
-
-
-def _place(record: Draw | Allocation | Loader) -> str:
-    led = f"called from {record.called_from}" if record.called_from else ""
-    return f"{record.location}{f' ({led})' if led else ''}" if record.location else led or "place not recorded"
 
 
 class GeneratorRow(NamedTuple):
@@ -293,6 +135,134 @@ def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
     return sorted(rows, key=lambda row: SEVERITY.index(row.verdict))
 
 
+def draws(report: Report, reader: Reader) -> Section | None:
+    """Every generator that was drawn from, and where its state came from."""
+    rows = generator_rows(report.judgement)
+    findings = _findings(report, reader, About.GENERATOR)
+    if not (rows or findings):
+        return None
+    lead = (
+        "Every generator that the step drew from, and where its state came from. Draws repeat in two runs only where"
+        " the program set that state."
+    )
+    blocks: list[said.Block] = [said.lead(lead)] if reader.is_whole else []
+    if rows:
+        states = ((said.Badge(row.verdict, row.origin.label), said.Soft(row.origin.says)) for row in rows)
+        cells = [
+            (said.Code(row.name), state, said.Code(row.seeded_at), row.draws)
+            for row, state in zip(rows, states, strict=True)
+        ]
+        heads = ("Generator", "State", "Set at", "Drawn by")
+        blocks.append(said.table(heads, cells, "generator", reader.rows, long="State"))
+    blocks += findings
+    if report.judgement.draws and reader.is_whole:
+        counts: Counter[tuple[Words, ...]] = Counter()
+        for draw in report.judgement.draws:
+            generator = said.Code(draw.generator), " ", said.Badge(draw.origin.verdict, draw.origin.label)
+            place = (*_place_cells(draw), generator)
+            counts[place] += draw.count
+        ledger = [(*place, f"{calls:,}") for place, calls in counts.items()]
+        names = ("Op or function", "Phase", "Module", "Place", "Generator", "Calls")
+        table = said.table(names, ledger, "place", reader.rows, brief="Phase", figures=("Calls",))
+        blocks += [said.Heading("What drew"), table]
+    shown, left_out = first([row for row in rows if row.origin is not SeedOrigin.UNUSED], _GIST)
+    gist: list[Words] = []
+    for row in shown:
+        is_anew = row.seeded_at and row.origin is SeedOrigin.MACHINE
+        gist += [
+            "; " if gist else "",
+            said.Badge(row.verdict, "seeded with another number in every run:" if is_anew else row.origin.label),
+            f" {row.name.replace('passed', 'a generator that was passed')}",
+            f" at {row.seeded_at}" if row.seeded_at else "",
+            f", {row.draws}" if row.draws else "",
+        ]
+    gist += [f"; {plural(left_out, 'more generator')}"] if left_out else []
+    return Section(anchor="draws", title="Random draws", blocks=tuple(blocks), gist=tuple(gist))
+
+
+def _place_cells(record: Draw | Allocation) -> tuple[Words, ...]:
+    """The op or function, its phase, module and line."""
+    return said.Code(name_of(record.op)), record.phase.value, said.Code(record.module), said.Code(_place(record))
+
+
+def memory(report: Report, reader: Reader) -> Section | None:
+    """Memory that was given without being written, and what filling it costs."""
+    findings = _findings(report, reader, About.MEMORY, About.OVERLAP)
+    fill = report.judgement.fill
+    blocks: list[said.Block] = [] if fill is None else [said.lead(fill_words(fill))]
+    blocks += findings
+    if groups := sorted(report.judgement.trace.allocations, key=lambda group: -group.bytes):
+        cells = [
+            (*_place_cells(group), f"{group.count:,}", f"{group.count - group.unfollowed:,}", size(group.bytes))
+            for group in groups
+        ]
+        figures = ("Calls", "Followed", "To fill")
+        heads = ("Op", "Phase", "Module", "Place", *figures)
+        table = said.table(heads, cells, "place", reader.rows, brief="Phase", figures=figures)
+        blocks += [said.Heading("Memory that was given without being written"), table]
+    return Section(anchor="memory", title="Memory", blocks=tuple(blocks)) if blocks else None
+
+
+def loading(report: Report, reader: Reader) -> Section | None:
+    """Each ``DataLoader`` that was iterated."""
+    loaders, blocks = report.judgement.trace.loaders, list[said.Block]()
+    if loaders:
+        heads = ("Place", "Workers", "Order", "Drawn from", "Iterated")
+        if reader.is_whole:
+            blocks.append(said.lead("Each DataLoader that was iterated, by the line that made it."))
+        cells = list(map(_loader_cells, loaders))
+        blocks.append(said.table(heads, cells, "loader", reader.rows, figures=("Iterated",)))
+    blocks += _findings(report, reader, About.LOADER)
+    shown, left_out = first(loaders, _GIST)
+    gist: list[Words] = []
+    for loader in shown:
+        workers = f", {plural(loader.workers, 'worker')}" if loader.workers else ""
+        gist += ["; " if gist else "", said.Code(loader.called_from or loader.location), f"{workers}, {_order(loader)}"]
+        if loader.shuffles or loader.workers:
+            state = said.Badge(loader.origin.verdict, loader.origin.label)
+            gist += [" " if loader.shuffles else "; seeds of its workers ", state]
+        gist += [f", {further}" for further in _further(loader)]
+    gist += [f"; {plural(left_out, 'more loader')}"] if left_out else []
+    return Section(anchor="loading", title="Data loading", blocks=tuple(blocks), gist=tuple(gist)) if blocks else None
+
+
+def _order(loader: Loader) -> str:
+    """The order of its samples in a few words: fixed by torch's own samplers alone."""
+    if loader.shuffles or loader.sampler in ("SequentialSampler", "DistributedSampler"):
+        return "shuffled" if loader.shuffles else "in a fixed order"
+    return f"in the order of {loader.sampler or 'its data set'}"
+
+
+def _further(loader: Loader) -> list[str]:
+    """What else two runs may depend on."""
+    further = [] if loader.in_order else ["batches as they come (in_order=False)"]
+    further += ["persistent workers"] if loader.persistent_workers else []
+    return further + (["set_epoch was never called"] if loader.epoch_set is False else [])
+
+
+def _findings(report: Report, reader: Reader, *about: About) -> tuple[said.Block, ...]:
+    """The findings of a section for a reader of everything; others read them in the table of findings."""
+    numbered = [(number, finding) for number, finding in enumerate(report.findings, 1) if finding.about in about]
+    if not numbered or not reader.is_whole:
+        return ()
+    shown, left_out = first(numbered, reader.rows)
+    rows = []
+    for number, finding in shown:
+        link = said.Paragraph((said.Badge(finding.verdict), said.Link(f"Finding {number:,}", f"finding-{number}")))
+        calls = calls_by_op(ops_behind(finding))
+        matters = (said.quiet(f"Matters for these calls: {calls}"),) if calls else ()
+        aside = (finding.about.label, " · ", place_of(finding))
+        rows.append(
+            said.Row(said.Code(subject_of(finding)), aside, blocks=(link, *said.paragraphs(finding.why), *matters))
+        )
+    return (said.Rows(tuple(rows), left_out=left_out, elsewhere="the table of findings has"),)
+
+
+def _place(record: Draw | Allocation | Loader) -> str:
+    led = f"called from {record.called_from}" if record.called_from else ""
+    return f"{record.location}{f' ({led})' if led else ''}" if record.location else led or "place not recorded"
+
+
 def fill_words(fill: FillCost) -> str:
     """Return the cost of filling unwritten memory, and whether the step was seen to need it."""
     amount = f"{plural(fill.calls, 'call')}, {size(fill.bytes)}"
@@ -316,7 +286,7 @@ def fill_words(fill: FillCost) -> str:
     )
 
 
-def loader_cells(loader: Loader) -> tuple[Words, ...]:
+def _loader_cells(loader: Loader) -> tuple[Words, ...]:
     """One ``DataLoader``: its place, workers and order, which generator these come from, how often it was iterated."""
     origin = loader.origin
     workers: Words = "none"
@@ -325,7 +295,7 @@ def loader_cells(loader: Loader) -> tuple[Words, ...]:
         init = "with" if loader.has_worker_init else "without"
         workers = f"{loader.workers:,}{started}, {init} worker_init_fn"
     source: Words = said.Soft("nothing")
-    order = order_of(loader)
+    order = _order(loader)
     if loader.shuffles or loader.workers:
         whose = "its own generator" if loader.has_generator else "the default generator"
         if not loader.has_generator and loader.sampler == "DistributedSampler":  # from the seed that it was made with
@@ -339,22 +309,6 @@ def loader_cells(loader: Loader) -> tuple[Words, ...]:
         source,
         plural(loader.iterations, "time"),
     )
-
-
-def _further(loader: Loader) -> Iterable[str]:
-    """Yield the further conditions that two runs may depend on."""
-    if not loader.in_order:
-        yield "batches as they come (in_order=False)"
-    if loader.persistent_workers:
-        yield "persistent workers"
-    if loader.epoch_set is False:
-        yield "set_epoch was never called"
-
-
-#: How a trace is named that a rank wrote.
-_RANK = re.compile(r"\.rank\d+\.")
-#: Merged recordings disagree in it; the first one's value is shown.
-_DIFFERS = said.Strong("differs between recordings")
 
 
 def not_seen(report: Report, reader: Reader) -> Section | None:
@@ -385,15 +339,23 @@ def not_seen(report: Report, reader: Reader) -> Section | None:
 
 def environment(report: Report, reader: Reader) -> Section:
     """Versions, settings and recordings, and the command that judges again."""
-    judgement = report.judgement
-    recorded = tuple(_settings(judgement.trace.environment, judgement.trace.differing_settings))
-    title = "Versions and settings of the recorded process"
-    beside: tuple[said.Block, ...] = (said.Pairs(recorded, title, "environment"),)
-    if judgement.trace.sources:
-        beside += (said.Pairs(tuple(_sources(judgement.trace.sources, judgement.training)), "Recordings"),)
+    trace = report.judgement.trace
+    recorded = tuple(_settings(trace.environment, trace.differing_settings))
+    beside = [said.Pairs(recorded, "Versions and settings of the recorded process", "environment")]
+    ranks: dict[TraceSource, list[int]] = {}  # of those that recorded as much
+    for source in trace.sources:
+        ranks.setdefault(replace(source, rank=None), []).extend([] if source.rank is None else [source.rank])
+    recordings: list[tuple[str, Words]] = []
+    for source, numbers in ranks.items():
+        of = "" if source.world_size is None else f" of {source.world_size}"
+        rank = f", {ranks_named(numbers)}{of}" if numbers else ""
+        steps = steps_in_words(source.optimizer_steps, source.steps_by_hand, report.judgement.training)
+        partial: Words = (" ", said.Strong(f"partial: {source.partial}")) if source.partial else ""
+        recordings.append((f"{source.name or 'unnamed'}{rank}", (f"{steps}, {plural(source.calls, 'call')}", partial)))
+    beside += [said.Pairs(tuple(recordings), "Recordings")] if recordings else []
     lead = "As recorded: when recording began or, for a script, when its first recorded optimizer step began."
     again = said.Sample(command(report), "the command that judges again")
-    blocks = (said.lead(lead), said.Beside(beside), said.Heading("This judgement again"), again)
+    blocks = (said.lead(lead), said.Beside(tuple(beside)), said.Heading("This judgement again"), again)
     return Section(anchor="environment", title="Environment", blocks=blocks)
 
 
@@ -416,18 +378,24 @@ def command(report: Report) -> str:
     return f"tracer report {traces} {shlex.join(words)}"
 
 
-def _sources(sources: Sequence[TraceSource], training: Training) -> Iterator[tuple[str, Words]]:
-    """A row a recording; ranks that recorded as much are one row."""
-    ranks: dict[TraceSource, list[int]] = {}
-    for source in sources:
-        ranks.setdefault(replace(source, rank=None), []).extend([] if source.rank is None else [source.rank])
-    for source, numbers in ranks.items():
-        of = "" if source.world_size is None else f" of {source.world_size}"
-        rank = f", {ranks_named(numbers)}{of}" if numbers else ""
-        words = steps_in_words(source.optimizer_steps, source.steps_by_hand, training)
-        steps = f"{words}, {plural(source.calls, 'call')}"
-        partial: Words = (" ", said.Strong(f"partial: {source.partial}")) if source.partial else ""
-        yield f"{source.name or 'unnamed'}{rank}", (steps, partial)
+def _settings(environment: Environment, differing: tuple[str, ...]) -> Iterator[tuple[str, Words]]:
+    """Every field that could be read, devices, and the environment variables that were set."""
+
+    def pair(name: str, value: str, field: str) -> tuple[str, Words]:
+        """Merged recordings disagree in some; the first one's value is shown."""
+        return name, (value, " ", said.Strong("differs between recordings")) if field in differing else value
+
+    for field, name in _NAMES.items():
+        value = getattr(environment, field)
+        if isinstance(value, tuple):
+            value = ", ".join(map(str, value)) or "none"
+        if value is not None:
+            yield pair(name, {"True": "on", "False": "off"}.get(str(value), str(value)), field)
+    for device in environment.devices:
+        capability = f" (compute capability {device.capability})" if device.capability else ""
+        yield pair("device", f"{device.name}{capability}", "devices")
+    for variable, value in sorted(environment.variables.items()):
+        yield pair(variable, value, "variables")
 
 
 #: Fields with the names by which people know them, in reading order: versions, settings, what they started from.
@@ -447,31 +415,6 @@ _NAMES = {
 }
 
 
-def _settings(environment: Environment, differing: tuple[str, ...]) -> Iterator[tuple[str, Words]]:
-    """Every field that could be read, devices, and the environment variables that were set."""
-
-    def pair(name: str, value: str, field: str) -> tuple[str, Words]:
-        return name, (value, " ", _DIFFERS) if field in differing else value
-
-    for field, name in _NAMES.items():
-        value = getattr(environment, field)
-        if value is not None:
-            yield pair(name, _spelled(value), field)
-    for device in environment.devices:
-        capability = f" (compute capability {device.capability})" if device.capability else ""
-        yield pair("device", f"{device.name}{capability}", "devices")
-    for variable, value in sorted(environment.variables.items()):
-        yield pair(variable, value, "variables")
-
-
-def _spelled(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "none"
-    return str(value)
-
-
 # --- processes --------------------------------------------------------------------------------------------
 
 
@@ -479,37 +422,37 @@ def processes(report: Report, reader: Reader) -> Section | None:
     """Each process of the program, where its children were recorded: how it was started, and what it shows."""
     if not report.processes:
         return None
-    shown, left_out = first(report.processes, min(ROWS, reader.rows))
-    columns = said.columns("Process", "Started", "Recorded", "Findings")
-    table = said.Table(columns, tuple(map(_process_cells, shown)), noun="process", left_out=left_out)
-    lead = "Each process of the program, and the findings that its own recording shows."
     states = Counter[ChildState]()
-    for child in filter(None, (process.child for process in report.processes)):
-        states[child.state] += child.count
+    rows: list[tuple[Words, ...]] = []
+    for process in report.processes:
+        numbers = [f"{position + 1:,}" for position in process.findings]
+        findings = joined(numbers[:_MOST_NUMBERS]) or "none"
+        if len(numbers) > _MOST_NUMBERS:
+            findings += f" and {len(numbers) - _MOST_NUMBERS:,} more"
+        if process.child is None:
+            rows.append((process.name, "", "recorded", findings))
+        else:
+            rows.append((process.name, *_child_cells(process.child), findings if numbers else ""))
+            states[process.child.state] += process.child.count
+    table = said.table(("Process", "Started", "Recorded", "Findings"), rows, "process", min(ROWS, reader.rows))
+    lead = "Each process of the program, and the findings that its own recording shows."
     gist = f"beside the main one, {joined([f'{count:,} {state.says}' for state, count in states.items()])}"
     return Section(anchor="processes", title="Processes", blocks=(said.lead(lead), table), gist=gist)
 
 
-def _process_cells(process: Process) -> tuple[Words, ...]:
-    child = process.child
-    numbers = joined([f"{position + 1:,}" for position in process.findings[:_MOST_NUMBERS]])
-    more = len(process.findings) - _MOST_NUMBERS
-    findings = f"{numbers}{f' and {more:,} more' if more > 0 else ''}" if numbers else "none"
-    if child is None:
-        return process.name, "", "recorded", findings
+def _child_cells(child: Child) -> tuple[str, str]:
+    """How a child was started, and what its recording shows."""
     place = f" at {child.location}" if child.location else ""
-    rank = "" if child.rank is None else f"rank {child.rank}"
+    times = f" ({child.count:,} times)" if child.count > 1 else ""
     has_calls = child.calls or child.state is ChildState.RECORDED
     counts = f"{plural(child.calls, 'call')}, {plural(child.optimizer_steps, 'optimizer step')}" if has_calls else ""
-    is_loaders = child.started_by is StartedBy.LOADER  # its seeds come from the loader's own generator
-    labels = ("" if is_loaders else f" ({draw.origin.label})" for draw in child.draws)
-    drawn = joined(
-        list(dict.fromkeys(f"{draw.generator}{label}" for draw, label in zip(child.draws, labels, strict=True)))
-    )
-    draws = f"draws from {drawn}" if drawn else ""
-    times = f" ({child.count:,} times)" if child.count > 1 else ""
-    recorded = ", ".join(filter(None, (child.state.says, rank, counts, draws, child.ended_by)))
-    return process.name, f"{child.started_by}{place}{times}", recorded, findings if process.findings else ""
+    # The seeds of a loader's workers come from the loader's own generator.
+    is_loaders = child.started_by is StartedBy.LOADER
+    drawn = [draw.generator if is_loaders else f"{draw.generator} ({draw.origin.label})" for draw in child.draws]
+    draws = f"draws from {joined(list(dict.fromkeys(drawn)))}" if drawn else ""
+    rank = "" if child.rank is None else f"rank {child.rank}"
+    recorded = filter(None, (child.state.says, rank, counts, draws, child.ended_by))
+    return f"{child.started_by}{place}{times}", ", ".join(recorded)
 
 
 # --- collectives ------------------------------------------------------------------------------------------
@@ -524,19 +467,14 @@ def collectives(report: Report, reader: Reader) -> Section | None:
             counts[name_of(group.op), size, group.phase.value, group.module, group.location] += group.count
     if not counts:
         return None
-    shown, left_out = first(counts.most_common(), min(ROWS, reader.rows))
-    columns = said.columns("Collective", "Ranks in its group", "Phase", "Module", "Line", "Calls")
-    rows = tuple(
-        (op, f"{size:,}", phase, module, line, f"{count:,}") for (op, size, phase, module, line), count in shown
-    )
-    sizes = Counter[int]()
-    for (_, size, *_), count in counts.items():
+    rows, sizes = [], Counter[int]()
+    for (op, size, *place), count in counts.most_common():
+        rows.append((op, f"{size:,}", *place, f"{count:,}"))
         sizes[size] += count
+    heads = ("Collective", "Ranks in its group", "Phase", "Module", "Line", "Calls")
+    table = said.table(heads, rows, "collective", min(ROWS, reader.rows))
     gist = "; ".join(f"{plural(count, 'call')} over {plural(size, 'rank')}" for size, count in sorted(sizes.items()))
-    blocks = (
-        said.lead("What ranks exchange, and how many of them take part."),
-        said.Table(columns, rows, noun="collective", left_out=left_out),
-    )
+    blocks = (said.lead("What ranks exchange, and how many of them take part."), table)
     return Section(anchor="collectives", title="Collectives", blocks=blocks, gist=gist)
 
 

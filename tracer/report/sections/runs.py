@@ -11,12 +11,12 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import OF_TRAINING, kept_otherwise
 from tracer.divergence.model import Divergence, EndState, Loss, Replicas, Root
 from tracer.divergence.omissions import what_of
-from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated, next_steps
+from tracer.divergence.repeated import UNVARIED, Repeated, next_steps
 from tracer.findings import Finding, PlannedChange
-from tracer.names import Phase, Verdict
+from tracer.names import VARYING, Phase, Verdict
 from tracer.plan import name_of
 from tracer.report import blocks as said
-from tracer.report.blocks import Reader, Section, Words, first
+from tracer.report.blocks import Reader, Words, first
 from tracer.report.sections.plan import step_of_plan
 from tracer.report.sections.root_lines import line_clause, line_sentence, root_line_blocks
 from tracer.report.words import joined, plural
@@ -34,21 +34,10 @@ _LEFT = {
     ValueKind.RETURNED: "return different outputs",
 }
 NO_PROOF = "Agreement proves nothing: another run may differ."
-_HOLDS = (
-    "Each row is one or two runs with these circumstances held, compared with each other and with the runs that hold"
-    " all of them. The cause is what makes the runs agree while it is held, and no longer when it is free."
-)
-_IN_ORDER = "In order of execution, one row per cause."
-_ARMS = (
-    "Each arm is one more run, compared with run 1. A difference in one arm only is sensitivity to what it varies; a"
-    " difference with nothing varied is the program's own."
-)
 #: The most next steps that a text lists; the JSON has all.
 _MOST_STEPS = 6
 #: The most roots and places that are listed.
 _MOST = 60
-#: Roots that are shown on a terminal where a line is proven.
-_MOST_PROVEN = 3
 _BOTH = ("first", "second")
 _AGREES = said.Badge(Verdict.DETERMINISTIC, "agrees")
 _DIVERGES = said.Badge(Verdict.NONDETERMINISTIC, "diverges")
@@ -76,11 +65,6 @@ def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
     )
 
 
-def what_happened(repeated: Repeated, reader: Reader) -> Section:
-    """Return the section on several runs."""
-    return Section(anchor="parting", title="What happened", blocks=tuple(_repeated(repeated, reader)))
-
-
 def repeated_blocks(
     repeated: Repeated, reader: Reader, plan: Sequence[PlannedChange] | None = None, findings: Sequence[Finding] = ()
 ) -> tuple[said.Block, ...]:
@@ -88,32 +72,24 @@ def repeated_blocks(
 
     ``plan`` and ``findings``: those of the report on the first run, with the next steps; nothing if there is none.
     """
-    happened = (said.Paragraph(f"{repeated_headline(repeated)}.", said.Tone.STRONG), *_repeated(repeated, reader))
+    blocks = [said.Paragraph(f"{repeated_headline(repeated)}.", said.Tone.STRONG), *happened_blocks(repeated, reader)]
     if repeated.agrees:
-        return (*happened, *_can_differ(findings, reader))
-    changes = [
-        change for change in (next_steps(repeated) if plan is None else plan) if not change.closes or change.roots
-    ]
-    shown, left_out = first(changes, reader.changes or _MOST_STEPS)
-    return (*happened, said.Heading("What to change"), said.Steps(tuple(map(step_of_plan, shown)), left_out))
-
-
-def _can_differ(findings: Sequence[Finding], reader: Reader) -> Iterable[said.Block]:
-    """What the tables say can differ in the step, although these runs agree."""
-    risky = [each for each in findings if each.verdict in (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)]
-    if risky:
-        shown, left_out = first(risky, min(_MOST_STEPS, reader.rows))
-        yield said.Heading("What can differ all the same")
-        yield said.Rows(
-            tuple(
+        if risky := [finding for finding in findings if finding.verdict in VARYING]:
+            at_risk, left_out = first(risky, min(_MOST_STEPS, reader.rows))
+            rows = (
                 said.Row(
                     (said.Code(each.called_from or each.location), " ", said.Code(each.op), f" {each.verdict.value}"),
                     blocks=said.paragraphs(each.why),
                 )
-                for each in shown
-            ),
-            left_out=left_out,
-        )
+                for each in at_risk
+            )
+            blocks += [said.Heading("What can differ all the same"), said.Rows(tuple(rows), left_out=left_out)]
+        return tuple(blocks)
+    changes = [
+        change for change in (next_steps(repeated) if plan is None else plan) if not change.closes or change.roots
+    ]
+    shown, left_out = first(changes, reader.changes or _MOST_STEPS)
+    return (*blocks, said.Heading("What to change"), said.Steps(tuple(map(step_of_plan, shown)), left_out))
 
 
 def divergence_blocks(divergence: Divergence, reader: Reader) -> tuple[said.Block, ...]:
@@ -127,20 +103,60 @@ def divergence_blocks(divergence: Divergence, reader: Reader) -> tuple[said.Bloc
     )
 
 
+def _compared(
+    divergence: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader, source: Mapping[str, str]
+) -> Iterable[said.Block]:
+    """Everything of one comparison below its headline."""
+    yield from said.paragraphs(*caveats(divergence))
+    if (resumed := divergence.resumed) is not None:
+        how = f"{resumed.first_step} ({'found by its parameters' if resumed.by_itself else 'as asked'})"
+        yield said.Paragraph(f"Step {resumed.second_step} of {names[1]} is compared with step {how}.")
+        if resumed.not_restored:
+            yield said.Heading("Not restored")
+            yield said.Bullets(tuple(map(what_of, resumed.not_restored)))
+    if divergence.ends and not roots:
+        ends, left_out = first(divergence.ends, min(_MOST, reader.rows))
+        only = {end: f", in the {'second' if end.only_second else 'first'} run only" for end in ends if end.only_one}
+        yield said.Heading("What the runs leave behind that differs")
+        yield said.Bullets(tuple(f"{end.kind.of(end.name)}{only.get(end, '')}" for end in ends))
+        if left_out:
+            yield said.quiet(f"{left_out:,} more.")
+    elif roots and divergence.is_inference:
+        if divergence.ends:
+            yield said.Paragraph(f"In the end {left_otherwise(divergence.ends)}.")
+        elif outputs := _outputs(divergence):
+            yield said.Paragraph(f"Their outputs nevertheless agree ({outputs}).")
+    elif roots and divergence.states_compared and not any(end.kind in OF_TRAINING for end in divergence.ends):
+        yield said.Paragraph("Both runs nevertheless end with the same parameters, buffers and optimizer states.")
+    if roots:
+        shown, left_out = first(roots, min(_MOST, reader.rows))
+        yield said.Heading("Where they diverge")
+        if reader.is_whole:
+            yield said.quiet("In order of execution, one row per cause.")
+        rows = tuple(_root(root, source) for root in shown)
+        yield said.Rows(rows, anchor="root", left_out=left_out, is_numbered=True)
+    if divergence.settings:
+        yield _changed(divergence.settings)
+
+
 def _shown(repeated: Repeated) -> Repeated:
     """The comparison to report: the program as it stands, if it agrees only under the plan."""
     return repeated.as_it_stands if repeated.agrees and repeated.as_it_stands is not None else repeated
 
 
-def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
+def happened_blocks(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
+    """Yield what several runs showed, below the headline."""
     shown = _shown(repeated)
     divergence = shown.divergence
     if repeated.agrees:
         yield said.lead(NO_PROOF)
     else:
-        yield from (said.Paragraph(f"{_capital(clause)}.") for clause in reservations(repeated))
-    if sentence := settings_sentence(repeated):
-        yield said.lead(sentence)
+        yield from said.paragraphs(*(f"{_capital(clause)}." for clause in reservations(repeated)))
+    if repeated.sets:
+        settings = ", ".join(f"{name} = {value}" for name, value in repeated.sets.items())
+        yield said.lead(f"Set before the program's first line: {settings}.")
+    elif repeated.as_it_stands is not None:
+        yield said.lead("The plan changes no setting.")
     if repeated.not_restored:
         yield said.lead(f"Not restored between the runs: {'; '.join(repeated.not_restored)}.")
     if not shown.agrees and not reader.is_whole:
@@ -159,19 +175,58 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
             yield said.Heading("The loss")
         yield said.Paragraph(f"{losses_sentence(divergence.losses, shown.second)}.")
     if not shown.agrees:
-        if any(held.agrees for held in shown.held_lines) and not reader.is_whole:  # it says why
-            reader = msgspec.structs.replace(reader, rows=min(reader.rows, _MOST_PROVEN))
+        if any(held.agrees for held in shown.held_lines) and not reader.is_whole:  # a proven line says why
+            reader = msgspec.structs.replace(reader, rows=min(reader.rows, 3))
         yield from _compared(divergence, shown.numbered, ("run 1", shown.second), reader, shown.source)
     elif divergence.settings:
         yield _changed(divergence.settings)
     if repeated.held or repeated.not_held:
+        yield said.Heading("With circumstances held")
+    if repeated.held:
         yield from _held(repeated, reader)
-    if set(repeated.arms) != {UNVARIED}:
-        yield said.Heading("Under other circumstances")
-        if reader.is_whole:
-            yield said.quiet(_ARMS)
-        columns = said.columns("Arm", "Changed", "Showed", brief="Arm", long="Showed")
-        yield said.Table(columns, tuple(_arm(*arm) for arm in repeated.arms.items()), noun="arm")
+    elif repeated.not_held:
+        yield said.Paragraph(f"Nothing was held: {repeated.not_held}.")
+    if set(repeated.arms) == {UNVARIED}:
+        return
+    yield said.Heading("Under other circumstances")
+    if reader.is_whole:
+        yield said.quiet(
+            "Each arm is one more run, compared with run 1. A difference in one arm only is sensitivity to what it"
+            " varies; a difference with nothing varied is the program's own."
+        )
+    rows: list[tuple[Words, ...]] = []
+    for arm, outcome in repeated.arms.items():
+        shows = f"in {_all_calls(outcome.calls_compared)}"
+        if not outcome.agrees and outcome.first is not None:
+            alone = f"; {plural(outcome.alone, 'root')} in this arm only" if outcome.alone else ""
+            shows = f"at {place_of_root(outcome.first)}{alone}"
+        verdict = _AGREES if outcome.agrees else _DIVERGES
+        rows.append((said.Strong(arm), (outcome.changed, said.Soft(outcome.note)), (verdict, " ", shows)))
+    yield said.Table(said.columns("Arm", "Changed", "Showed", brief="Arm", long="Showed"), tuple(rows), noun="arm")
+
+
+def _held(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
+    """Yield what was held in further runs, and their outcome."""
+    if reader.is_whole:
+        yield said.quiet(
+            "Each row is one or two runs with these circumstances held, compared with each other and with the runs that"
+            " hold all of them. The cause is what makes the runs agree while it is held, and no longer when it is free."
+        )
+    if repeated.cause is not None and repeated.cause.remedy:
+        yield said.Paragraph(f"{_capital(repeated.cause.remedy)}.")
+    rows: list[tuple[Words, ...]] = []
+    for held in repeated.held:
+        badge, shows = _AGREES if held.agrees else _DIVERGES, ""
+        if held.no_proof:
+            badge, shows = said.Badge(Verdict.UNKNOWN, "no proof"), held.no_proof
+        elif not held.agrees:
+            place = f"at {place_of_root(held.first)}" if held.first is not None else ""
+            shows = "; ".join(filter(None, (place, f"not reached: {held.cannot}" if held.cannot else "")))
+        name = "all" if held.is_all and len(held.circumstances) > 2 else " and ".join(held.circumstances) or "nothing"
+        rows.append((said.Strong(name), f"{held.runs}", (badge, " ", shows)))
+    yield said.Table(said.columns("Held", "Runs", "Showed", brief="Held", long="Showed"), tuple(rows), noun="hold")
+    if repeated.not_held:
+        yield said.quiet(f"{_capital(repeated.not_held)}.")
 
 
 def _counts(divergence: Divergence) -> str:
@@ -184,43 +239,6 @@ def _counts(divergence: Divergence) -> str:
         f"agreement unknown for {divergence.not_digested:,}" if divergence.not_digested else "",
     )
     return "; ".join(filter(None, parts))
-
-
-def _compared(
-    divergence: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader, source: Mapping[str, str]
-) -> Iterable[said.Block]:
-    """Everything of one comparison below its headline."""
-    yield from (said.Paragraph(caveat) for caveat in caveats(divergence))
-    if divergence.resumed is not None:
-        resumed = divergence.resumed
-        how = f"{resumed.first_step} ({'found by its parameters' if resumed.by_itself else 'as asked'})"
-        yield said.Paragraph(f"Step {resumed.second_step} of {names[1]} is compared with step {how}.")
-        if resumed.not_restored:
-            yield said.Heading("Not restored")
-            yield said.Bullets(tuple(map(what_of, resumed.not_restored)))
-    if divergence.ends and not roots:
-        shown_ends, left_out = first(divergence.ends, min(_MOST, reader.rows))
-        yield said.Heading("What the runs leave behind that differs")
-        yield said.Bullets(tuple(map(_end, shown_ends)))
-        if left_out:
-            yield said.quiet(f"{left_out:,} more.")
-    elif roots and divergence.is_inference:
-        if divergence.ends:
-            yield said.Paragraph(f"In the end {left_otherwise(divergence.ends)}.")
-        elif outputs := _outputs(divergence):
-            yield said.Paragraph(f"Their outputs nevertheless agree ({outputs}).")
-    elif roots and divergence.states_compared and not any(end.kind in OF_TRAINING for end in divergence.ends):
-        yield said.Paragraph("Both runs nevertheless end with the same parameters, buffers and optimizer states.")
-    if roots:
-        shown, left_out = first(roots, min(_MOST, reader.rows))
-        yield said.Heading("Where they diverge")
-        if reader.is_whole:
-            yield said.quiet(_IN_ORDER)
-        yield said.Rows(
-            tuple(_root(root, source) for root in shown), anchor="root", left_out=left_out, is_numbered=True
-        )
-    if divergence.settings:
-        yield _changed(divergence.settings)
 
 
 def _root(root: Root, source: Mapping[str, str]) -> said.Row:
@@ -265,47 +283,6 @@ def _changed(settings: Sequence[SettingDifference]) -> said.Fold:
     return said.Fold(summary, (said.Pairs(pairs, "The first run, then the other"),), brief)
 
 
-def _arm(arm: str, outcome: Outcome) -> tuple[Words, ...]:
-    """An arm, what it changed, and how far it agrees or where it diverges."""
-    changed = (outcome.changed, said.Soft(outcome.note))
-    verdict = _AGREES if outcome.agrees else _DIVERGES
-    shows = f"in {_all_calls(outcome.calls_compared)}"
-    if not outcome.agrees and outcome.first is not None:
-        alone = f"; {plural(outcome.alone, 'root')} in this arm only" if outcome.alone else ""
-        shows = f"at {place_of_root(outcome.first)}{alone}"
-    return said.Strong(arm), changed, (verdict, " ", shows)
-
-
-def _held(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
-    """Return the blocks on what was held in further runs, and on their outcome."""
-    yield said.Heading("With circumstances held")
-    if not repeated.held:
-        yield said.Paragraph(f"Nothing was held: {repeated.not_held}.")
-        return
-    if reader.is_whole:
-        yield said.quiet(_HOLDS)
-    cause = repeated.cause
-    if cause is not None and cause.remedy:
-        yield said.Paragraph(f"{_capital(cause.remedy)}.")
-    columns = said.columns("Held", "Runs", "Showed", brief="Held", long="Showed")
-    rows = tuple(map(_held_row, repeated.held))
-    yield said.Table(columns, rows, noun="hold")
-    if repeated.not_held:
-        yield said.quiet(f"{_capital(repeated.not_held)}.")
-
-
-def _held_row(held: Held) -> tuple[Words, ...]:
-    name = "all" if held.is_all and len(held.circumstances) > 2 else " and ".join(held.circumstances) or "nothing"
-    badge = _AGREES if held.agrees else _DIVERGES
-    shows = ""
-    if held.no_proof:
-        badge, shows = said.Badge(Verdict.UNKNOWN, "no proof"), held.no_proof
-    elif not held.agrees:
-        place = f"at {place_of_root(held.first)}" if held.first is not None else ""
-        shows = "; ".join(filter(None, (place, f"not reached: {held.cannot}" if held.cannot else "")))
-    return said.Strong(name), f"{held.runs}", (badge, " ", shows)
-
-
 # --- sentences --------------------------------------------------------------------------------------------
 
 
@@ -336,35 +313,28 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
 
 
 def _but_beside(divergence: Divergence) -> str:
-    """``, 9 of them in another order``, which threads decide, `` but 2 draws (train.py:9), which reach nothing that
-    trains; ...``; empty if nothing differs."""
+    """``, 9 of them in another order``, which threads decide, or what differs and reaches nothing; empty if nothing."""
     both = [root for root in divergence.without_effect if root.other_call is not None]
     alone = [root for root in divergence.without_effect if root.other_call is None]
     if not (both or alone):
         return f", {divergence.reordered:,} of them in another order" if divergence.reordered else ""
+
+    def at(roots: Sequence[Root]) -> str:
+        return joined(list(dict.fromkeys(root.called_from or root.location for root in roots))[:_MOST_STEPS])
+
     are_draws = all(root.cause is RootCause.DRAW and not root.follows for root in both)
-    differing = sum(1 + root.same_cause + root.follows for root in both)
-    counts = (
-        (plural(differing, "draw" if are_draws else "call"), both),
-        (f"{plural(sum(divergence.only), 'call')} that one run alone makes", alone),
-    )
-    lines = ({root.called_from or root.location: root for root in roots} for _, roots in counts)
-    places = (joined(list(places)[:_MOST_STEPS]) for places in lines)
-    named = joined([f"{count} ({at})" for (count, roots), at in zip(counts, places, strict=True) if roots])
-    outputs = divergence.outputs
-    left = ["parameters", "buffers", "optimizer states", *(("files",) if outputs.files else ())]
-    left += ["printed lines"] if outputs.printed else []
-    return f" but {named}, which reach nothing that trains; {joined(left)} agree"
+    differing = plural(sum(1 + root.same_cause + root.follows for root in both), "draw" if are_draws else "call")
+    named = [f"{differing} ({at(both)})"] if both else []
+    named += [f"{plural(sum(divergence.only), 'call')} that one run alone makes ({at(alone)})"] if alone else []
+    left = ["parameters", "buffers", "optimizer states", *(["files"] if divergence.outputs.files else [])]
+    left += ["printed lines"] if divergence.outputs.printed else []
+    return f" but {joined(named)}, which reach nothing that trains; {joined(left)} agree"
 
 
 def _and_in_outputs(divergence: Divergence) -> str:
     """`` and in their outputs (9 returned, 1 printed line)``, of inferences whose outputs were compared and agree."""
-    outputs = _outputs(divergence)
-    return (
-        f" and in their outputs ({outputs})"
-        if divergence.is_inference and outputs and not (divergence.ends or divergence.notes)
-        else ""
-    )
+    agree = divergence.is_inference and not (divergence.ends or divergence.notes)
+    return f" and in their outputs ({outputs})" if agree and (outputs := _outputs(divergence)) else ""
 
 
 def _outputs(divergence: Divergence) -> str:
@@ -375,13 +345,7 @@ def _outputs(divergence: Divergence) -> str:
         plural(outputs.printed, "printed line") if outputs.printed else "",
         plural(outputs.files, "file") if outputs.files else "",
     )
-    return joined([count for count in counts if count])
-
-
-def _end(end: EndState) -> str:
-    """``parameter fc.weight``, or ``file out.csv, in the second run only``."""
-    only = f", in the {'second' if end.only_second else 'first'} run only" if end.only_one else ""
-    return f"{end.kind.of(end.name)}{only}"
+    return joined(list(filter(None, counts)))
 
 
 def left_otherwise(ends: Sequence[EndState]) -> str:
@@ -460,9 +424,9 @@ def repeated_headline(repeated: Repeated) -> str:
 
 def _headline(repeated: Repeated) -> tuple[str, ...]:
     """The same as sentences: what to read first, then what says more of it."""
-    before = repeated.as_it_stands
-    if before is not None:
-        return (f"As you have it {_briefly(before)}; under the plan {_briefly(repeated)}",)
+    if repeated.as_it_stands is not None:
+        planned = ". ".join(_headline(msgspec.structs.replace(repeated, as_it_stands=None)))
+        return f"As you have it: {'. '.join(_headline(repeated.as_it_stands))}", f"Under the plan: {planned}"
     unvaried, parted = repeated.arms[UNVARIED], repeated.ended_apart
     who = "they" if all(run in repeated.failed for run in repeated.runs) else "one"
     if not unvaried.agrees and unvaried.first is not None:
@@ -520,35 +484,26 @@ def held_sentence(repeated: Repeated) -> str:
     return f"They also diverge when everything that can be held is held ({', '.join(proofs[-1].circumstances)})"
 
 
-def _briefly(repeated: Repeated) -> str:
-    """``the runs diverge at train.py:41 (index_put, by its kernel)``, or ``they agree in all 12,408 calls``."""
-    first = repeated.first
-    if first is not None:
-        return f"the runs diverge at {place_of_root(first)}"
-    if not repeated.calls_compared:
-        return "they make no call that could be compared"
-    ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
-    left = f", but {left_otherwise(repeated.ends)}" if repeated.ends else ""
-    left = f", but one that was not recorded {repeated.otherwise}" if repeated.otherwise else left
-    ended = f", but {repeated.ended_apart}" if repeated.ended_apart else ended
-    agree = f"they agree in {_all_calls(repeated.calls_compared)}{_but_beside(repeated.divergence)}{left}{ended}"
-    return "; ".join((agree, *reservations(repeated)))
-
-
 def reservations(repeated: Repeated) -> tuple[str, ...]:
     """Return what was not compared, so that the runs are not said to agree without it."""
-    ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
-    divergence = repeated.divergence
-    nan = (nan_clause(divergence.losses) or nan_at_end(divergence.nan)) if repeated.agrees else ""
+    divergence, orders, nan = repeated.divergence, "", ""
+    if repeated.orders and not repeated.otherwise:
+        lines = joined(repeated.orders[:3])
+        orders = f"what is done first is taken first at {lines}, in an order that these runs may share by luck"
+    if repeated.agrees:
+        nan = nan_clause(divergence.losses)
+        if divergence.nan and not nan:
+            more = f" and {plural(len(divergence.nan) - 1, 'more state')}" if len(divergence.nan) > 1 else ""
+            nan = f"{divergence.nan[0]}{more} hold{'s' * (len(divergence.nan) == 1)} NaN at the end"
     clauses = (
-        ended,
+        f"{repeated.ended_by} before all runs were made" if repeated.ended_by else "",
         repeated.not_followed_clause,
         timed_clause(repeated),
-        _order_clause(repeated),
+        orders,
         nan,
         _note(divergence),
     )
-    return tuple(clause for clause in clauses if clause)
+    return tuple(filter(None, clauses))
 
 
 def timed_clause(repeated: Repeated) -> str:
@@ -559,14 +514,6 @@ def timed_clause(repeated: Repeated) -> str:
     if repeated.otherwise is None:
         return f"what timing decides at {lines} may be decided otherwise where nothing is recorded"
     return f"a run that was not recorded prints and writes the same, though timing decides at {lines}"
-
-
-def _order_clause(repeated: Repeated) -> str:
-    """``what is done first is taken first at train.py:8 ...``; empty where nothing is, or that is the answer."""
-    if not repeated.orders or repeated.otherwise:
-        return ""
-    lines = joined(repeated.orders[:3])
-    return f"what is done first is taken first at {lines}, in an order that these runs may share by luck"
 
 
 def _note(divergence: Divergence) -> str:
@@ -585,14 +532,6 @@ def place_of_root(root: Root) -> str:
 
 def _all_calls(calls: int) -> str:
     return f"all {calls:,} calls" if calls != 1 else "the one call"
-
-
-def settings_sentence(repeated: Repeated) -> str:
-    """The settings applied before the program's first line; empty if there are none."""
-    if not repeated.sets:
-        return "The plan changes no setting." if repeated.as_it_stands is not None else ""
-    settings = ", ".join(f"{name} = {value}" for name, value in repeated.sets.items())
-    return f"Set before the program's first line: {settings}."
 
 
 def losses_sentence(losses: Sequence[Loss], second: str) -> str:
@@ -616,12 +555,6 @@ def nan_clause(losses: Sequence[Loss]) -> str:
     if begins == len(losses):
         return ""
     return "the loss is NaN in every step" if not begins else f"the loss is NaN from step {losses[begins].step} on"
-
-
-def nan_at_end(states: Sequence[str]) -> str:
-    """Return the states that hold NaN in both runs at the end; empty for none."""
-    more = f" and {plural(len(states) - 1, 'more state')}" if len(states) > 1 else ""
-    return f"{states[0]}{more} hold{'s' * (len(states) == 1)} NaN at the end" if states else ""
 
 
 def _numbers(loss: Loss) -> list[str]:
