@@ -316,6 +316,19 @@ def test_what_reads_a_whole_tensor_follows_from_an_op_on_another_part_of_it(
     assert root.first != root.second
 
 
+def test_every_root_of_which_something_is_trained_reaches_training(compared: Callable[..., Divergence]) -> None:
+    def step(number: float) -> None:
+        weight = torch.ones(2, requires_grad=True)
+        first = torch.full((2,), number)
+        second = torch.full((2,), number + 0.5)
+        third = torch.full((2,), 2 * number)
+        (weight * (first + second)).sum().backward()
+        third.exp()
+
+    found = compared(step, 1.0, 2.0)
+    assert [root.reaches_training for root in found.roots] == [True, True, False]
+
+
 def test_what_is_chosen_by_a_draw_that_differs_follows_from_it(compared: Callable[..., Divergence]) -> None:
     def step(seed: int) -> None:
         made = [torch.randn(3) for _ in range(8)]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 import numpy
 import pytest
+import torch
 
 from tests.support.traced import traced
 from tracer.divergence.lines import ComparedLines, LineKind, LineSource, compared_lines
@@ -1183,6 +1184,10 @@ HELD_SET = "import weakref\n" + OBJECTS + "held = {'a': KEPT}\nfor each in held.
 LOADER = "import torch.utils.data as data\nloader = data.DataLoader([1], num_workers=N)\nx = len(loader)\n"
 #: Programs and the row of their last line: of sets by what is taken out of them, of others by what is waited for.
 KINDS = {
+    "an iterator of a set of texts": (
+        "held = set('abc')\nrounds = iter(held)\nhead = next(rounds)\norder = iter(held)\n",
+        "set-order",
+    ),
     "a weak set that a dictionary gives": (HELD_SET.replace("KEPT", "weakref.WeakSet(objects)"), "set-of-objects"),
     "a set that a dictionary gives": (HELD_SET.replace("KEPT", "set('abc')"), "set-order"),
     "a list that a dictionary gives": (HELD_SET.replace("KEPT", "[*objects]"), None),
@@ -1223,7 +1228,7 @@ def test_a_line_has_the_row_of_what_it_goes_through_or_waits_for(tmp_path: Path,
     assert (None if found is None else found.id) == row
 
 
-def test_a_query_that_several_lines_go_through_is_named_once_and_each_is_held(tmp_path: Path) -> None:
+def test_a_query_that_several_lines_go_through_is_named_once_and_they_are_held_together(tmp_path: Path) -> None:
     source = """\
         import sqlite3
         CALLS = []
@@ -1234,10 +1239,85 @@ def test_a_query_that_several_lines_go_through_is_named_once_and_each_is_held(tm
         CALLS.append((first, second))
         """
     found = two(tmp_path, source, calls=[0]).sources
-    assert [(root.location, root.held_at) for root in found] == [
-        ("program.py:4", "program.py:5"),
-        ("program.py:6", "program.py:6"),
+    assert [(root.location, root.held_at, root.takers) for root in found] == [
+        ("program.py:4", "program.py:5", ("program.py:6",)),
     ]
+
+
+def peek(module: torch.nn.Linear, go: Event, done: Event, *, is_late: bool) -> float:
+    """What a module gives before or after another thread writes to it, which has done so in the end."""
+    given = [module.weight.item()]
+    go.set()
+    done.wait()
+    return [*given, module.weight.item()][is_late]
+
+
+@pytest.mark.parametrize("is_source", [False, True])
+def test_what_another_thread_writes_while_a_line_reads_it_is_the_root(tmp_path: Path, is_source: bool) -> None:
+    source = """\
+        import threading, time, torch
+        from tests.divergence.test_lines import peek
+        CALLS, scores = [], []
+        torch.manual_seed(0)
+        m = torch.nn.Linear(1, 1)
+        go, done = [[threading.Event() for _ in range(3)] for _ in range(2)]
+        def train():
+            for k in range(3):
+                go[k].wait()
+                with torch.no_grad():
+                    m.weight.add_(1)
+                done[k].set()
+        t = threading.Thread(target=train)
+        t.start()
+        for k in range(3):
+            scores.append(peek(m, go[k], done[k], is_late=K))
+        t.join()
+        CALLS.append(scores)
+        """
+    source = source.replace("is_late=K)", "is_late=K) * time.time()") if is_source else source
+    found = reaching(two(tmp_path, source, ("False", "True"), calls=[0]))
+    assert (found[0].source, at(found)[0]) == (("clock", 16) if is_source else ("shared-by-threads", 11))
+
+
+#: How a function reads an environment variable that a line before it set, and how that set it.
+VARIABLES = {
+    "by its name": ("os.environ['TRACER_N'] = K", "os.environ['TRACER_N']"),
+    "by a function": ("os.environ.update(TRACER_N=K)", "os.getenv('TRACER_N')"),
+    "by another name": ("environ['TRACER_N'] = K", "environ.get('TRACER_N', '')"),
+}
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_an_environment_variable_comes_of_the_line_that_set_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("TRACER_N", "0")
+    sets, reads = VARIABLES[name]
+    source = f"import os\nfrom os import environ\nCALLS = []\n{sets}\nfolder = os.getcwd()\n"
+    source += f"def read():\n    n = {reads}\n    return n\nCALLS.append(read())\n"
+    found = two(tmp_path, source, ("'1'", "'2'"), calls=[0], before=lambda run: monkeypatch.setenv("TRACER_N", "0"))
+    assert at(found.sources) == at(reaching(found)) == [4]
+
+
+#: Something of which no value shows, and the line that filled it: its own result differs, or it reads the clock.
+FILLED = {
+    "a buffer": "import io, os\no = io.BytesIO()\nn = o.write(K)\no.seek(0)\nx = o.read()\nCALLS.append(x)\n",
+    "a clock in a map": "import mmap, time\no = mmap.mmap(-1, 9)\no.write(b'%.6f' % (time.perf_counter() % 10))\n"
+    "o.seek(0)\nx = o.read()\nCALLS.append(x)\n",
+    "by a function": "import io\ndef fill(at):\n    n = at.write(K)\no = io.BytesIO()\nfill(o)\nx = o.getvalue()\n"
+    "CALLS.append(x)\n",
+    "read by a function": "import io\ndef take(at):\n    v = at.getvalue()\n    return v\no = io.BytesIO()\n"
+    "n = o.write(K)\nx = take(o)\nCALLS.append(x)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("a buffer", 4), ("a clock in a map", 4), ("by a function", 4), ("read by a function", 7)]
+)
+def test_what_nothing_shows_of_comes_of_the_line_that_filled_it(tmp_path: Path, name: str, line: int) -> None:
+    found = two(tmp_path, f"CALLS = []\n{FILLED[name]}", ("b'abcdefghi'", "b'abcdefg'"), calls=[0])
+    assert at(reaching(found)) == [line]
+    assert found.sources[0].takers
 
 
 def test_what_is_imported_reaches_nothing_where_no_call_differs(tmp_path: Path) -> None:

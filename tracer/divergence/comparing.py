@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from tracer.divergence.following import Candidate, Differences, Roots, differences
+from tracer.divergence.following import Candidate, Differences, Roots, differences, followed, leading_to
 from tracer.divergence.model import Divergence, Drift, EndState, Loss, Outputs, Recording, Replicas, Root
 from tracer.divergence.pairing import AlignedCalls, Ints, pair
 from tracer.divergence.resuming import begins_of, digests_by_step, not_restored, without_orders_drawn
@@ -62,12 +62,14 @@ def compare_recordings(
         in_any_order=in_any_order or (replicas is None and any(map(_threads_compute, (first, second)))),
     )
     differing = differences(pairs)
-    candidates, ends = Roots(pairs, differing).all() if replicas is None else _follow_ranks(pairs, differing, replicas)
+    candidates, parents = (
+        Roots(pairs, differing).all() if replicas is None else _follow_ranks(pairs, differing, replicas)
+    )
     changed = changed_settings(first, second)
     if callable(findings):
         findings = findings() if candidates else None
     both = Compared(pairs, (first, second), changed, Tables(first, findings, replayed))
-    roots = tuple(_roots(candidates, ends, differing, both))
+    roots = tuple(_roots(candidates, parents, differing, both))
     if resumed is not None:
         roots = without_orders_drawn(roots)
         resumed = replace(resumed, not_restored=not_restored(pairs, resumed, roots))
@@ -137,24 +139,32 @@ def _reaches_nothing(pairs: AlignedCalls, differing: Differences) -> bool:
 
 def _follow_ranks(pairs: AlignedCalls, differing: Differences, replicas: Replicas) -> tuple[list[Candidate], Ints]:
     """The first optimizer call that differs between two ranks, if their parameters drift apart: data differ before."""
-    ends = np.arange(pairs.size + len(pairs.gaps), dtype=np.int64)
+    parents = np.full(pairs.size + len(pairs.gaps), -1, np.int64)
     phases = np.array([group.phase is Phase.OPTIMIZER for group in pairs.first.groups], np.bool_)
     rows = np.flatnonzero(phases[pairs.first.group[pairs.at[0]]] & differing.any)
     if replicas.drift is None or not len(rows):
-        return [], ends
+        return [], parents
     node = int(rows[0])
-    ends[differing.any.nonzero()[0]] = node
+    parents[differing.any.nonzero()[0]] = node
+    parents[node] = -1
     way = RootKind.RANKS if differing.inputs[node] else RootKind.NUMBERS if differing.numbers[node] else RootKind.WROTE
-    return [Candidate(node, way, way)], ends
+    return [Candidate(node, way, way)], parents
 
 
-def _roots(candidates: Sequence[Candidate], ends: Ints, differing: Differences, compared: Compared) -> Iterator[Root]:
+def _roots(
+    candidates: Sequence[Candidate], parents: Ints, differing: Differences, compared: Compared
+) -> Iterator[Root]:
     """One root per cause, in order of execution, with the number of calls that follow from it."""
-    differs = np.flatnonzero(differing.any)
+    ends, differs = followed(parents), np.flatnonzero(differing.any)
     counted = np.bincount(ends[differs], minlength=len(ends))
     trains = np.array([group.phase in _TRAINING for group in compared.pairs.first.groups], np.bool_)
     nodes = differs[differs < compared.pairs.size]
-    reaching = set(ends[nodes[trains[compared.pairs.first.group[compared.pairs.at[0][nodes]]]]].tolist())
+    training = nodes[trains[compared.pairs.first.group[compared.pairs.at[0][nodes]]]]
+    reaching = np.zeros(len(ends), np.bool_)
+    reaching[ends[training]] = True
+    is_whole = not compared.pairs.is_resumed  # what was not restored explains the calls that follow from it
+    if is_whole and len(training) and not all(reaching[candidate.node] for candidate in candidates):
+        reaching = leading_to(compared.pairs, differing, parents, training)
     alike: dict[Hashable, list[Candidate]] = {}
     for candidate in candidates:
         alike.setdefault(candidate.same, []).append(candidate)
@@ -163,7 +173,7 @@ def _roots(candidates: Sequence[Candidate], ends: Ints, differing: Differences, 
         count = sum(candidate.more + 1 for candidate in several)
         root = RootEvidence(compared, several[0]).root()
         follows = sum(int(counted[candidate.node]) for candidate in several) - at_pairs
-        is_reaching = any(candidate.node in reaching for candidate in several)
+        is_reaching = any(bool(reaching[candidate.node]) for candidate in several)
         yield replace(root, follows=follows, same_cause=count - 1, reaches_training=is_reaching)
 
 

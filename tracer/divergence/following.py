@@ -123,21 +123,47 @@ def explained_by(pairs: AlignedCalls, differing: Differences) -> Ints:
     if not len(rows):
         return parents
     for side, values in enumerate((pairs.first, pairs.second)):
-        # For each call of a side, the node to blame for a difference in what it wrote; -1 if that agrees.
-        nodes = pairs.nodes[side]
-        calls = np.where(nodes >= pairs.size, nodes, -1)
-        at = pairs.at[side][differing.outputs | wrote_elsewhere(pairs, differing)]
-        calls[at] = nodes[at]
-        # The same for each entry: those that differ, or that only one side has.
-        node = np.append(nodes, -1)[np.minimum(values.entries.call, len(values))]
-        entries = np.where((node >= pairs.size) | differing.entries.differs[side], node, -1)
-        if (calls >= 0).any() or (entries >= 0).any():
-            _keep(values, calls, entries)
+        calls, entries = _blamed(pairs, differing, side)
         left = rows[parents[rows] < 0]
         for begin in range(0, len(left), _AT_ONCE):
             some = left[begin : begin + _AT_ONCE]
             parents[some] = _first_blamed(values, pairs.at[side][some], calls, entries)
     return parents
+
+
+def _blamed(pairs: AlignedCalls, differing: Differences, side: int) -> tuple[Ints, Ints]:
+    """For each call of a side, and for each entry, the node to blame for a difference in it; -1 if it agrees."""
+    values, nodes = (pairs.first, pairs.second)[side], pairs.nodes[side]
+    calls = np.where(nodes >= pairs.size, nodes, -1)
+    at = pairs.at[side][differing.outputs | wrote_elsewhere(pairs, differing)]
+    calls[at] = nodes[at]
+    # Entries that differ, or that only one side has.
+    node = np.append(nodes, -1)[np.minimum(values.entries.call, len(values))]
+    entries = np.where((node >= pairs.size) | differing.entries.differs[side], node, -1)
+    if (calls >= 0).any() or (entries >= 0).any():
+        _keep(values, calls, entries)
+    return calls, entries
+
+
+def leading_to(pairs: AlignedCalls, differing: Differences, parents: Ints, nodes: Ints) -> Flags:
+    """Return of which nodes something comes in ``nodes``: by every origin that differs, not the first one alone."""
+    leads = np.zeros(len(parents), np.bool_)
+    leads[nodes] = True
+    before = 0
+    while (count := int(leads.sum())) > before:  # what only one side shows may lead on the other one
+        before = count
+        for side, values in enumerate((pairs.first, pairs.second)):
+            calls, entries = _blamed(pairs, differing, side)
+            of = pairs.nodes[side].tolist()
+            for call in range(len(of) - 1, -1, -1):
+                if of[call] >= 0 and leads[of[call]]:
+                    origins = values.origins_of(call)
+                    is_call = origins >= 0
+                    blamed = np.concatenate((calls[origins[is_call]], entries[-1 - origins[~is_call]]))
+                    leads[blamed[blamed >= 0]] = True
+                    if parents[of[call]] >= 0:
+                        leads[parents[of[call]]] = True
+    return leads
 
 
 def wrote_elsewhere(pairs: AlignedCalls, differing: Differences) -> Flags:
@@ -245,7 +271,7 @@ class Roots:
         """By the node that drew differently: the first recording's draw that finds the generator in another state."""
 
     def all(self) -> tuple[list[Candidate], Ints]:
-        """All roots, in order of execution, and for each node that of the root that it follows from, or its own."""
+        """All roots, in order of execution, and for each node the one that explains it; -1 for roots."""
         differing, count = self.differing, self.pairs.size
         explained = explained_by(self.pairs, differing)
         self.parents[:count] = explained
@@ -270,7 +296,7 @@ class Roots:
         self._gaps()
         ends = followed(self.parents)
         roots = [candidate for candidate in self.candidates if self.parents[candidate.node] < 0]
-        return sorted((self._if_ahead(root, ends) for root in roots), key=self._order), ends
+        return sorted((self._if_ahead(root, ends) for root in roots), key=self._order), self.parents
 
     def _order(self, candidate: Candidate) -> tuple[float, int]:
         """Gaps lie between pairs."""

@@ -24,6 +24,7 @@ from tracer.names import Word
 from tracer.tables.sources import Source, source_by_id, source_of
 from tracer.trace.lines import (
     ARGUMENTS,
+    ENVIRONMENT,
     GENERATOR,
     GLOBAL,
     HOLDS,
@@ -146,6 +147,8 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     """Whether another thread than the first executes it: to give values there may mix those of several."""
     held_at: str = ""
     """The line whose variables take what it gives: the next on the way, for a result; empty if none does."""
+    takers: tuple[str, ...] = ()
+    """The lines that read what it put where no value shows: they are held with it."""
 
     @property
     def is_time_limit(self) -> bool:
@@ -194,6 +197,8 @@ class LineFrame:
         """By name of which not all is seen: the origins of what it may hold."""
         self.made: dict[str, str] = {}
         """By name of which not all is seen: the line that stored it."""
+        self.filled: dict[str, Origins] = {}
+        """By name of which nothing is seen: the roots at lines that asked it for something."""
         self.returned: Origins = _NOTHING
         """The origins of what callees returned since the last row."""
         self.inside: Origins = _NOTHING
@@ -433,6 +438,10 @@ class _Comparison:
         """Roots in other threads and processes, and the lines at which these were forked."""
         self.opaque: dict[LineRoot, str] = {}
         """What a root reads of which no value shows, and the line that gave it."""
+        self.takers_of: dict[LineRoot, dict[str, None]] = defaultdict(dict)
+        """By root that filled something of which no value shows: the lines that read it."""
+        self.frames: dict[LineRoot, LineFrame] = {}
+        """Where each root was met first."""
         self.choosers: Origins = _NOTHING
         """Lines that choose by a hash or an address."""
         self.blind: set[LineRoot] = set()
@@ -499,6 +508,8 @@ class _Comparison:
             if digests[0] == digests[1] or NO_DIGEST in digests:
                 continue
             found, is_new = self._static(frame, name), False
+            if not found and name.startswith(f"{ENVIRONMENT}.") and not (found := self._known(frame, name)):
+                continue  # set where no line is followed: the line that reads it is named
             if not found:
                 known = self._known(frame, name)
                 key = frame.code.file, frame.code.function.rpartition(".")[0], name
@@ -529,6 +540,8 @@ class _Comparison:
             frame.differing[".0"] = read  # a comprehension iterates what its line reads
         if parent is not None and (unseen := drawn | parent.beside | self._unseen(parent, text)):
             frame.unseen = {name: unseen for name, digest in frame.state.items() if digest.endswith(NO_DIGEST)}
+        if parent is not None and (filled := self._filled(parent, text)):
+            frame.filled = {name: filled for name, digest in frame.state.items() if digest == NO_DIGEST}
 
     def _may_bring_in(self, text: LineText, frame: LineFrame, names: Iterable[str]) -> bool:
         """Return whether more may enter at a line than it reads: a library may make what it gives, new as that is."""
@@ -683,6 +696,7 @@ class _Comparison:
                     found = _NOTHING.union(*(self._known(frame, name) for name in rest))
                 if not found and not is_alike:
                     found = self._wrote(frame, row, text) or self._of_names(frame, text)
+                    found = found or self._takes(frame, line, text) or self._raced(frame, row, text)
             found |= self._shares(frame, line, text, rest, found, unseen)
             takes = not frame.open.isdisjoint(path.partition(".")[0] for path in text.reads)
             if takes or self._may_bring_in(text, frame, rest):
@@ -718,6 +732,7 @@ class _Comparison:
         if not unequal:  # temporary names of files that this run made, which no value shows
             listed = (file for file in row.files if file[1] <= 0)
             unseen = unseen.union(*(self._writers(frame.process, *file, is_hidden=True) for file in listed))
+        fills = (found | frame.inside) - before - drawn
         source = _source_of(text) if is_over else None
         stored = (frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL))
         given = [*filter(None, (*stored, row.changed.get(RETURNED)))]
@@ -726,6 +741,7 @@ class _Comparison:
         if is_opaque or (source is not None and (source.varies or chooses) and not unequal):
             maker = frozenset({self._named(LineKind.LINE, frame, (made_at := self._line_in(frame, line, text)))})
             unseen |= maker
+            fills |= maker if not unequal else _NOTHING
             related = (self._found(frame, path) for path in text.stores)
             kept = (scope.state.get(name, "") for scope, names in related for name in names)
             if self._varies(text) and any(digest.endswith(NO_DIGEST) and digest[:1] != "s" for digest in kept):
@@ -737,6 +753,11 @@ class _Comparison:
         read = before | drawn | found
         returns = row.returns and RETURNED in unequal
         self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
+        for path in text.reads if fills else ():
+            scope, related_names = self._found(frame, path)
+            for name in related_names:
+                if scope.state.get(name) == NO_DIGEST and f"{path}.".startswith(f"{name}."):
+                    scope.filled[name] = scope.filled.get(name, _NOTHING) | fills
 
     def _draws_alike(self, frame: LineFrame, names: Iterable[str]) -> bool:
         """Return whether a thread draws from a generator that comes into the same states in both runs."""
@@ -831,9 +852,44 @@ class _Comparison:
         spelt = ((scope, name) for scope, names in related for name in names if scope.state.get(name, "")[:1] == "s")
         found = _NOTHING.union(*(scope.unseen.get(name, _NOTHING) for scope, name in spelt))
         made = frozenset(root for root in found if (row := self._row_of_table(root)) is not None and row.varies)
-        for root in made:
-            self.roots.setdefault(root, len(self.roots))
-        return made
+        return self._as_roots(made)
+
+    def _filled(self, frame: LineFrame, text: LineText) -> Origins:
+        """The roots that asked something of which nothing is seen and which a line reads."""
+        found = (self._found(frame, path) for path in text.reads)
+        return _NOTHING.union(*(scope.filled.get(name, _NOTHING) for scope, names in found for name in names))
+
+    def _takes(self, frame: LineFrame, line: int, text: LineText) -> Origins:
+        """The roots that filled what a line reads and is not seen, unless it takes what others give as it comes."""
+        row = _source_of(text)
+        if row is not None and (row.waits or row.is_order or row.varies):
+            return _NOTHING
+        filled = self._as_roots(self._filled(frame, text))
+        for root in filled:
+            self.takers_of[root].setdefault(f"{frame.code.file}:{line}")
+        if filled:
+            self.open.add(f"{frame.code.file}:{line}")
+        return filled
+
+    def _raced(self, frame: LineFrame, row: LineRow, text: LineText) -> Origins:
+        """The line at which another thread writes at the time what a line reads, which need not show after it."""
+        related = (self._found(frame, path) for path in text.reads)
+        writers = (self._writer_of(scope, name) for scope, names in related for name in names)
+        writer = next(filter(None, writers), None)
+        if writer is None or writer[0].entered.thread == frame.entered.thread or _source_of(text) is not None:
+            return _NOTHING
+        times = [each.ended for each in writer[0].rows if each.line == writer[1]]
+        if not min(times) - _TICK <= row.ended <= max(times) + _TICK:
+            return _NOTHING
+        self.orders |= (found := self._root(LineKind.LINE, *writer, writer[0]))
+        return found
+
+    def _as_roots(self, named: Origins) -> Origins:
+        """``named`` as roots, where they were but met so far."""
+        every = ((self.frames[root], root) for root in named)
+        return _NOTHING.union(
+            *(self._root(root.kind, at, root.line, at, generator=root.generator) for at, root in every)
+        )
 
     def _wrote(self, frame: LineFrame, row: LineRow, text: LineText) -> Origins:
         """The origins of files that a line reads, or one that called it, and that this run wrote; none for others."""
@@ -945,6 +1001,7 @@ class _Comparison:
                 if name in scope.differing or (name in scope.state and not scope.state[name].endswith(NO_DIGEST)):
                     continue
                 scope.unseen.pop(name, None)
+                scope.filled.pop(name, None)
                 scope.made[name] = location
                 if every:
                     scope.unseen[name] = taken = every
@@ -1134,6 +1191,7 @@ class _Comparison:
         while above.parent is not None and above.code.is_library:
             caller, above = f"{above.parent.code.file}:{above.entered.parent_line}", above.parent
         self.functions.setdefault(root, (frame.code.function, caller))
+        self.frames.setdefault(root, frame)
         if frame.entered.thread:
             self.in_threads.add(root)
         if frame.parent is not None:
@@ -1314,13 +1372,14 @@ class _Comparison:
             second=second,
             reaches=reached is not None,
             path=tuple(path),
-            closed=tuple(takewhile(lambda line: line not in self.open, path[maker != root :])),
+            closed=tuple(takewhile(lambda line: line not in self.open, path)),
             calls=self.counts[root] if maker == root else 1,
             may_call=self._calls_of(maker),
             is_blind=root in self.blind,
             opaque="" if row is not None else self.opaque.get(root, ""),
             is_threads=root in self.in_threads,
             held_at=self._held_at(root, names, path[maker != root :]),
+            takers=tuple(self.takers_of[root]),
         )
 
     def _way(self, root: LineRoot, reached: str) -> list[str]:

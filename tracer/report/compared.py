@@ -142,7 +142,7 @@ def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, A
 #: What only the comparing needs of a root, of a line, and of a comparison of configurations.
 _INNER = {
     Root: ("shows", "seed", "loading", "reaches_training"),
-    LineSource: ("closed", "held_at", "may_call", "is_threads"),
+    LineSource: ("closed", "held_at", "may_call", "is_threads", "takers"),
     Comparison: ("second_is_narrower", "parts_in", "agreeing", "lacks_ends"),
 }
 

@@ -31,6 +31,8 @@ OWN, HOLDS = "g", "~"
 RESULT = "its result"
 #: Leads the digest of a value that a module or class of the program's holds, and no object by itself.
 STATIC = "="
+#: Leads the names of environment variables that the program sets.
+ENVIRONMENT = "environ"
 #: Leads names of the module that a function reads or stores.
 GLOBAL = "%global "
 #: The note of a recording that ended before the program did.

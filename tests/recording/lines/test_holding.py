@@ -57,6 +57,16 @@ def test_objects_of_a_list_that_hold_what_another_place_is_given_are_no_others(t
     assert run(tmp_path, source.replace("OWN", str(own)), 3, gives=True)["y"] == first
 
 
+@pytest.mark.parametrize("line", [2, 4])
+def test_an_environment_variable_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: int) -> None:
+    source = "import os\nos.environ['TRACER_N'] = OWN\nenviron = os.environ\nenviron['TRACER_N'] += OWN\n"
+    source += "y = os.popen('echo $TRACER_N').read().strip()\n"
+    monkeypatch.setenv("TRACER_N", "0")
+    run(tmp_path, source.replace("OWN", "'1'"), line, gives=False)
+    monkeypatch.setenv("TRACER_N", "0")
+    assert run(tmp_path, source.replace("OWN", "'2'"), line, gives=True)["y"] == {2: "12", 4: "11"}[line]
+
+
 def test_each_child_process_is_given_its_own_values(tmp_path: Path) -> None:
     source = "import os\nx = os.urandom(4)\ny = x\n"
     kept = {role: run(tmp_path, source, 2, gives=False, name=f"kept.child-{role}")["y"] for role in ("1", "2")}

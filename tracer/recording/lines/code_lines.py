@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakSet
 
 from tracer.recording.lines.variable_digests import CODE, NUMBERS, attributes_of, is_handle, qualified
-from tracer.trace.lines import LineMark, LineText
+from tracer.trace.lines import ENVIRONMENT, LineMark, LineText
 
 _LOADS = (
     "LOAD_NAME",
@@ -44,6 +44,16 @@ _MARKS: dict[type, str] = {
 #: What calls code, or goes through something.
 _CALLING = ("CALL", "BEFORE_", "SETUP_", "GET_A", "UNPACK_", "LIST_EXTEND", "SET_UPDATE", "BINARY_", "INPLACE_")
 #: Hashes by the address; those of tensors are.
+_ITERATORS: tuple[Any, ...] = (
+    type(iter(set())),
+    type(iter([])),
+    type(iter({})),
+    type(iter(())),
+    map,
+    filter,
+    zip,
+    enumerate,
+)
 _BY_ADDRESS, _TENSORS = (object.__hash__, MethodType.__hash__), ("torch.Tensor", "torch.nn.parameter.Parameter")
 #: Entries of a dictionary or a list that are looked at.
 _MEMBERS = 16
@@ -136,6 +146,10 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
     def ends() -> None:
         if path:
             at.reads[".".join(path)] = None
+            if ENVIRONMENT in path[1:]:
+                at.reads[".".join(path[path.index(ENVIRONMENT) :])] = None
+            elif path[-1] == "getenv":
+                at.reads[ENVIRONMENT] = None
             path.clear()
 
     key = ""
@@ -297,7 +311,7 @@ def _has_addresses(value: Any) -> bool:
     return any(
         type.__getattribute__(type(member), "__hash__") in _BY_ADDRESS or qualified(type(member)) in _TENSORS
         for member in members
-        if member is not None
+        if member is not None and type(member) not in _ITERATORS
     )
 
 

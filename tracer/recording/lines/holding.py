@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import marshal
+import os
 import pickle
 import sys
 import weakref
@@ -33,12 +34,14 @@ from tracer.recording.lines.variable_digests import (
     slots_of,
 )
 from tracer.recording.options import LineOptions
-from tracer.trace.lines import GENERATOR, GLOBAL, RESULT, RETURNED, LineMark, is_named
+from tracer.trace.lines import ENVIRONMENT, GENERATOR, GLOBAL, RESULT, RETURNED, LineMark, is_named
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
 _MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8
 _PLAIN = frozenset({bool, int, float, complex, type(None), str, bytes})
 _CONTAINERS: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", bytearray: "bytes"}
+#: Of which entries are given by their keys.
+_MAPPINGS = (dict, type(os.environ))
 _PARAMETER = "torch.nn.parameter.Parameter"
 _ARRAYS = frozenset({"numpy.ndarray", "torch.Tensor", _PARAMETER})
 #: Stands for what another run has by itself: code, and references to what lives elsewhere.
@@ -532,6 +535,8 @@ def _scope(frame: FrameType, path: str) -> tuple[Any, list[str]]:
     """The names that ``path`` begins in, and its parts."""
     if path.startswith(GLOBAL):
         return frame.f_globals, path.removeprefix(GLOBAL).split(".", 1)
+    if path.startswith(f"{ENVIRONMENT}.") and ENVIRONMENT not in frame.f_locals:
+        return {ENVIRONMENT: os.environ}, path.split(".", 1)
     return frame.f_locals, path.split(".", 1)
 
 
@@ -540,7 +545,7 @@ def _value_at(frame: FrameType, path: str) -> Any:
     value = names[root]
     if not attribute:
         return value
-    inside = value if type(value) is dict else attributes_of(value) or {}
+    inside = value if type(value) in _MAPPINGS else attributes_of(value) or {}
     return inside[attribute[0]]
 
 
@@ -548,9 +553,9 @@ def _put(frame: FrameType, path: str, form: tuple[Any, ...], *, is_bound: bool) 
     names, (root, *attribute) = _scope(frame, path)
     if attribute:
         value = names[root]
-        inside = value if type(value) is dict else attributes_of(value) or {}
+        inside = value if type(value) in _MAPPINGS else attributes_of(value) or {}
         entry = given(form, inside.get(attribute[0]), is_bound=is_bound)
-        if type(value) is dict:
+        if type(value) in _MAPPINGS:
             value[attribute[0]] = entry
         else:
             _set_attribute(value, attribute[0], entry)

@@ -33,6 +33,7 @@ from tracer.recording.origin import LIBRARY, USER, Site, Sites, is_tracers_own, 
 from tracer.recording.patching import is_in_between
 from tracer.trace.lines import (
     ARGUMENTS,
+    ENVIRONMENT,
     GENERATOR,
     GLOBAL,
     NO_DIGEST,
@@ -69,6 +70,8 @@ _OF_IMPORTS = 200_000
 _NAMES = 64
 #: Names in a listed folder, the latest, whose makers are looked for; of so many that are looked at.
 _LISTED, _MOST_LISTED = 64, 4096
+#: How code names environment variables.
+_OF_ENVIRONMENT = frozenset({"environ", "getenv", "putenv"})
 #: What is added to the numbers of rows where they begin anew.
 _ANEW = 1 << 40
 
@@ -86,6 +89,7 @@ class _Code:
         self.held: frozenset[int] = frozenset()
         """Its lines that are held."""
         self.attributes = attributes_in(code)
+        self.reads_environment = not _OF_ENVIRONMENT.isdisjoint(code.co_names)
         self._named: dict[int, frozenset[str]] = {}
         self.globals = () if self.is_module else tuple(sorted((loaded & {*code.co_names}) - local))
 
@@ -157,6 +161,10 @@ class LineRecording:
             self.held = HeldLines(asked)
             self.held.names = self.digests.names
         self._generators: dict[str, str] = {}
+        self._variables: dict[bytes, bytes] = {**vars(os.environ)["_data"]}
+        """The environment when it was last looked at."""
+        self._set: dict[str, str] = {}
+        """The digests of environment variables that the program has set."""
         self._source: _Monitoring | _Tracing = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
         self.is_on = self._was_on = False
 
@@ -393,6 +401,15 @@ class LineRecording:
         place = self.next_call()
         return -1 if place is None else place
 
+    def environment(self) -> dict[str, str]:
+        """The digests of environment variables that the program has set."""
+        if (now := vars(os.environ)["_data"]) != self._variables:
+            new = {name: value for name, value in [*now.items()] if self._variables.get(name) != value}
+            paths = ((f"{ENVIRONMENT}.{os.fsdecode(name)}", os.fsdecode(value)) for name, value in new.items())
+            self._set.update((path, self.digests.of(value)) for path, value in paths)
+            self._variables |= new
+        return self._set
+
     def changed_generators(self) -> dict[str, str]:
         """The states of global generators that changed since the last row."""
         changed = {name: state for name, state in generators() if self._generators.get(name) != state}
@@ -601,6 +618,9 @@ class _FollowedFrame:
                         known[path] = digest
                         if not is_entered:
                             changed[path] = digest
+        for path, digest in self.recording.environment().items() if self.code.reads_environment else ():
+            if known.get(path) != digest:
+                known[path] = changed[path] = digest
         looked = digests.looked - looked
         if looked > _COSTLY or self.looks:
             self.looks += 1

@@ -8,6 +8,7 @@ generators with ``~`` and the digest of the rest.
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -112,6 +113,8 @@ class VariableDigests:
         kind: type = type(value)
         if kind in NUMBERS:
             yield name, repr(value)
+        elif kind is type(os.environ):  # the recording follows what the program sets there
+            return
         elif issubclass(kind, CODE):
             defaults, own = _defaults(value), _name_of(value, kind)
             if defaults or own.partition(":")[0].rpartition(".")[2] not in (name, NO_DIGEST):  # or it is merely defined

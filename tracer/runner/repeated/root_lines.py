@@ -390,7 +390,8 @@ class _Holding:
 
     def _base(self) -> LineRun | None:
         """The run that keeps what the roots gave; ``None`` if it shows nothing."""
-        places = tuple(dict.fromkeys(place for way in self._ways.values() for place in way))[:_MOST_PLACES]
+        every = (*self._ways.values(), *(source.takers for source in self._sources))
+        places = tuple(dict.fromkeys(place for way in every for place in way))[:_MOST_PLACES]
         if not places or self._laboratory.left < 2:
             return None
         decide = [each for each in self._sources if each.kind is LineKind.BRANCH or each.held_at != each.location]
@@ -425,7 +426,9 @@ class _Holding:
 
         def tried(places: Sequence[str], way: Sequence[str] = (), at: str = "") -> _Try:
             named = tuple(at for place in places for at in roots[place])  # a draw, and who takes its number
-            return _Try(named, tuple(dict.fromkeys((*places, *(at for at in named if at in self._free)))), way, at)
+            takers = (taker for each in self._sources if each.location in named for taker in each.takers)
+            beside = (place for place in (*named, *takers) if place in self._free)
+            return _Try(named, tuple(dict.fromkeys((*places, *beside))), way, at)
 
         tries = []
         for place in alone[:_MOST_ALONE]:
