@@ -269,3 +269,18 @@ def test_ranks_of_one_job_are_not_two_runs(record: Recorder) -> None:
     assert are_ranks(one, two)
     assert not are_ranks(one, one)
     assert not are_ranks(one, alone)
+
+
+@pytest.mark.parametrize(("world_size", "roots"), [(2, ["train.py:1"]), (None, ["train.py:1", "train.py:2"])])
+def test_what_a_reducer_in_c_writes_into_gradients_comes_of_the_backward_before_it(
+    tmp_path: Path, world_size: int | None, roots: list[str]
+) -> None:
+    recordings = []
+    for noise in (1, 2):
+        run = Run(tmp_path / f"{noise}.values", world_size=world_size)
+        run.call("mm.default", run.enter(ValueKind.PARAMETER, "w", 0), line=1, phase=Phase.BACKWARD, noise=noise)
+        reduced = run.enter(ValueKind.OUTSIDE_CHANGE, "w.grad", ("reduced", noise))
+        run.call("add_.Tensor", reduced, line=2, phase=Phase.OPTIMIZER)
+        recordings.append(Recording(name=str(noise), values=run.values()))
+    found = compare_recordings(recordings[0], recordings[1], may_resume=False)
+    assert [root.location for root in found.roots] == roots

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracer.divergence.pairing import AlignedCalls, Attached, Flags, Ints, attach
-from tracer.names import GeneratorKind, RootKind
+from tracer.names import GeneratorKind, Phase, RootKind
 from tracer.trace.values import Mark, ValueKind, Values
 from tracer.trace.values.columns import TURN_SHIFT, without_places
 
@@ -324,11 +324,24 @@ class Roots:
             kind = names[int(self.pairs.first.entries.name[row])].kind
             if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE) and self._through_python(node):
                 continue
+            if kind is ValueKind.OUTSIDE_CHANGE and (reduced := self._reduced(node)) >= 0:
+                self.parents[node] = reduced
+                continue
             self.parents[node] = -1
             # A model that is not seeded differs in every parameter: that is one cause.
             same = (kind, self._group(node)) if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE) else kind
             by_node[node] = Candidate(node, RootKind.ENTERED, same, row)
         return list(by_node.values())
+
+    def _reduced(self, node: int) -> int:
+        """The last call of a backward before ``node`` that differs, in a distributed job; -1 for none. From it comes
+        what a reducer in C++ writes into gradients."""
+        if self.pairs.first.header.world_size is None:
+            return -1
+        is_backward = np.array([group.phase is Phase.BACKWARD for group in self.pairs.first.groups], np.bool_)
+        before = np.flatnonzero(self.differing.any[:node])
+        before = before[is_backward[self.pairs.first.group[self.pairs.at[0][before]]]]
+        return int(before[-1]) if len(before) else -1
 
     def _drawn(self) -> Iterator[tuple[int, int | Candidate]]:
         """For each pair whose generator's state differed: the node that it follows from, or a candidate."""

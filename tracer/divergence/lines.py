@@ -248,6 +248,25 @@ class _Done(NamedTuple):
     """Of what it may have read."""
 
 
+class _Met(NamedTuple):
+    """A row as it is met, and what its line reads."""
+
+    frame: LineFrame
+    row: LineRow
+    line: int
+    """Its own, or that of the ``return`` by which the function was left."""
+    text: LineText
+    before: Origins
+    """Of what it reads and was seen to differ before it."""
+    unseen: Origins
+    is_over: bool
+    """Whether its statement does not go on."""
+
+    @property
+    def location(self) -> str:
+        return f"{self.frame.code.file}:{self.line}"
+
+
 class LineIndex:
     """The rows of a run, its processes one after another."""
 
@@ -623,9 +642,61 @@ class _Comparison:
         frame.at += 1
         if is_resumed := frame.is_suspended:  # what was called meanwhile is of others
             frame.call = max(frame.call, self.latest[frame.process, frame.entered.thread])
-        is_over, pair, line = id(row) not in self.one.unfinished, frame.pair, row.line
-        text = self.one.statement(frame, line) if is_over else self.one.text(frame, line)
+        pair = frame.pair
         other = None if pair is None else self._partner(frame, pair, row)
+        met = self._met(frame, row)
+        if pair is None or other is None:
+            self._in_one_run(met)
+            return
+        text, line = met.text, met.line
+        drawn = self._generators(frame, row.changed, other.changed, text, (frame, line))
+        if LineMark.IMPORTS in text.calls:
+            own = (root for root in self.imports if root.location == met.location)
+            self.imported |= {name: root for root in own for name in text.stores}
+        begins = tuple(f"{path}." for path in (RETURNED, *text.stores))
+        made = {
+            name: name in frame.state or f"{name.removeprefix(GLOBAL)}.".startswith(begins)
+            for name, digest in row.changed.items()
+            if _beside_generators(digest) not in ("", _beside_generators(frame.state.get(name, "")))
+        }
+        changed = values_of(row.changed), values_of(other.changed)
+        frame.state.update(changed[0])
+        pair.state.update(changed[1])
+        frame.last = line
+        names = {name for side in changed for name in side}
+        states = {name: (frame.state.get(name), pair.state.get(name)) for name in names}
+        unequal = sorted(name for name, (one, two) in states.items() if one != two and NO_DIGEST not in (one, two))
+        for name in names:
+            frame.unseen.pop(name, None)
+            if name not in unequal:
+                frame.differing.pop(name, None)
+        for path in text.stores if row.files else ():
+            frame.files[path.partition(".")[0]] = row.files
+        if is_resumed or frame.process in self.threaded:  # what the line does not name, others may have changed
+            self._leave_to_others(met, drawn, unequal, is_resumed=is_resumed)
+        found = self._origins_of_names(met, drawn, unequal, made) if unequal else _NOTHING
+        returns = row.returns and RETURNED in unequal
+        fills = (found | frame.inside) - met.before - drawn
+        if not unequal:  # temporary names of files that this run made, which no value shows
+            listed = (file for file in row.files if file[1] <= 0)
+            hidden = (self._writers(frame.process, *file, is_hidden=True) for file in listed)
+            met = met._replace(unseen=met.unseen.union(*hidden))
+        maker = self._maker(met, is_seen=bool(unequal))
+        met = met._replace(unseen=met.unseen | maker)
+        if met.is_over and not self.calls and not unequal:
+            self._absorbs(met)
+        self._ends(met, met.before | drawn | found, found, returns=returns)
+        fills |= _NOTHING if unequal else maker
+        for path in text.reads if fills else ():
+            scope, related = self._found(frame, path)
+            for name in related:
+                if scope.state.get(name) == NO_DIGEST and f"{path}.".startswith(f"{name}."):
+                    scope.filled[name] = scope.filled.get(name, _NOTHING) | fills
+
+    def _met(self, frame: LineFrame, row: LineRow) -> _Met:
+        """A row with what its line reads; where a function is left without a ``return``, with that of the last one."""
+        is_over, line = id(row) not in self.one.unfinished, row.line
+        text = self.one.statement(frame, line) if is_over else self.one.text(frame, line)
         before, unseen = self._reads(frame, text), self._unseen(frame, text) | frame.beside
         if LineMark.CATCHES in text.calls:
             frame.leaving = None
@@ -634,165 +705,149 @@ class _Comparison:
             text, before, unseen = self.one.statement(frame, line), before | seen, unseen | hidden
         if LineMark.ITERATES in text.calls:  # in later rounds too
             before = frame.iterated[line] = before | frame.returned | frame.iterated.get(line, _NOTHING)
-        changed = values_of(row.changed)
-        if pair is None or other is None:
-            frame.state.update(changed)
-            if self._is_alike(frame, row.line, ""):  # another thread did it in the other run
-                found = self._shares(frame, line, text, changed, before, unseen)
-                differ = before | found
-            elif pair is not None and not row.is_sampled and not self._is_left_out(frame, pair):
-                differ = found = before | self._branch(frame, text)
-            else:
-                differ = found = frame.given
-            frame.differing.update(dict.fromkeys(changed, differ) if differ else {})
-            self._makes(frame, row.line, text, changed, differ)
-            self._generators(frame, row.changed, {}, text, (frame, line), found)
-            self._ends(frame, row, line, text, before | found, found, unseen, is_over=is_over)
-            return
-        drawn = self._generators(frame, row.changed, other.changed, text, (frame, line))
-        if LineMark.IMPORTS in text.calls:
-            own = (root for root in self.imports if root.location == f"{frame.code.file}:{line}")
-            self.imported |= {name: root for root in own for name in text.stores}
-        begins = tuple(f"{path}." for path in (RETURNED, *text.stores))
-        made = {
-            name: name in frame.state or f"{name.removeprefix(GLOBAL)}.".startswith(begins)
-            for name, digest in row.changed.items()
-            if _beside_generators(digest) not in ("", _beside_generators(frame.state.get(name, "")))
-        }
+        return _Met(frame, row, line, text, before, unseen, is_over)
+
+    def _in_one_run(self, met: _Met) -> None:
+        """A row that the second run has not."""
+        frame, row, pair, changed = met.frame, met.row, met.frame.pair, values_of(met.row.changed)
         frame.state.update(changed)
-        pair.state.update(changed_there := values_of(other.changed))
-        frame.last = line
-        sides = ours, theirs = frame.state, pair.state
-        names = {*changed, *changed_there}
-        unequal = [name for name in names if ours.get(name) != theirs.get(name)]
-        unequal = sorted(name for name in unequal if NO_DIGEST not in (ours.get(name), theirs.get(name)))
-        for name in names.difference(unequal):
-            frame.differing.pop(name, None)
-        for name in names:
-            frame.unseen.pop(name, None)
-        for path in text.stores if row.files else ():
-            frame.files[path.partition(".")[0]] = row.files
-        found = _NOTHING
-        if is_resumed or frame.process in self.threaded:  # what the line does not name, others may have changed
-            given = [name for name in text.reads if is_plain(ours.get(name, ""))]
-            given += [] if before or drawn else [name for name in unequal if self._writer_of(frame, name)]
-            given = [name for name in given if name.removeprefix(GLOBAL) not in (*text.stores, RETURNED)]
-            for name in list(unequal) if not frame.inside else ():
-                by_name = self.named.get(name.rpartition(".")[2], _NOTHING) if is_resumed else _NOTHING
-                is_bound = before or drawn or name.removeprefix(GLOBAL) in (*text.stores, RETURNED)
-                is_others = not is_named(name, text) or (by_name and not is_bound)
-                if is_others or (name in given and self._of_others(frame, name)):
-                    self._differ(frame, [name], self._known(frame, name) or by_name or self._of_others(frame, name))
-                    unequal.remove(name)
-        if unequal:
-            static = {name: origins for name in unequal if (origins := self._static(frame, name))}
-            rest = [name for name in unequal if name not in static]
-            is_alike = all(self._is_alike(frame, row.line, name) for name in rest)  # who is given it differs, at most
-            found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
-            if not found and all(any(path.startswith(f"{name}.") for path in text.stores) for name in rest):
-                found = _NOTHING.union(*(frame.differing.get(name, _NOTHING) for name in rest))  # as it did before
-            if not found and rest:
-                if not _hashes(_source_of(text)):
-                    found = _NOTHING.union(*(self._known(frame, name) for name in rest))
-                if not found and not is_alike:
-                    found = self._wrote(frame, row, text) or self._of_names(frame, text)
-                    found = found or self._takes(frame, line, text) or self._raced(frame, row, text)
-            found |= self._shares(frame, line, text, rest, found, unseen)
-            takes = not frame.open.isdisjoint(path.partition(".")[0] for path in text.reads)
-            if takes or self._may_bring_in(text, frame, rest):
-                self.open.add(f"{frame.code.file}:{line}")
-            if rest and (not found or (not drawn and self._varies(text))):
-                at = self._storing(frame, row, rest) if row.is_sampled else self._line_in(frame, line, text)
-                named = [name for name in rest if is_named(name, text)] or rest  # others hold the same object
-                root = self._root(LineKind.LINE, frame, at, frame, *named, unseen=unseen)
-                same = (name for name in rest if len({_beside_generators(side.get(name, "")) for side in sides}) == 1)
-                if are_stored := [made[name] for name in same if name in made]:
-                    self.generators |= dict.fromkeys(root, _MAKES if any(are_stored) else _DRAWS)
-                meets = not before and any(True for path in text.reads for _ in self._differing(frame, path))
-                shared = [name for name in rest if name not in text.stores and name != RETURNED]
-                if self._draws_alike(frame, shared) or (meets and shared == rest and _source_of(text) is None):
-                    self.orders |= root
-                elif meets:
-                    self.generators |= dict.fromkeys(root, _POLL)
-                self.handed |= root - self.orders if is_alike else _NOTHING
-                found |= root
-                self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
-            self._makes(frame, row.line, text, rest, found)
-            self._differ(frame, rest, found)
-            self.named |= dict.fromkeys((name.rpartition(".")[2] for name in rest), found)
-            if not frame.inside <= found:  # what a callee changed, it may have changed by what differs there alone
-                bound = {path.partition(".")[0] for path in text.stores}
-                inside = [name for name in rest if name.partition(".")[0] not in bound]
-                self._differ(frame, inside, found | frame.inside)
-            for name, origins in static.items():
-                self._differ(frame, [name], origins)
-            found = found.union(*static.values())
-            for name in rest:
-                self._note(frame, name, found)
-        if not unequal:  # temporary names of files that this run made, which no value shows
-            listed = (file for file in row.files if file[1] <= 0)
-            unseen = unseen.union(*(self._writers(frame.process, *file, is_hidden=True) for file in listed))
-        fills = (found | frame.inside) - before - drawn
-        source = _source_of(text) if is_over else None
+        if self._is_alike(frame, row.line, ""):  # another thread did it in the other run
+            found = self._shares(met, changed, met.before)
+            differ = met.before | found
+        elif pair is not None and not row.is_sampled and not self._is_left_out(frame, pair):
+            differ = found = met.before | self._branch(frame, met.text)
+        else:
+            differ = found = frame.given
+        frame.differing.update(dict.fromkeys(changed, differ) if differ else {})
+        self._makes(met, changed, differ)
+        self._generators(frame, row.changed, {}, met.text, (frame, met.line), found)
+        self._ends(met, met.before | found, found)
+
+    def _leave_to_others(self, met: _Met, drawn: Origins, unequal: list[str], *, is_resumed: bool) -> None:
+        """Take from ``unequal`` the names that another thread, or what ran meanwhile, has changed."""
+        frame, text = met.frame, met.text
+        bound, is_explained = {*text.stores, RETURNED}, bool(met.before or drawn)
+        given = [name for name in text.reads if is_plain(frame.state.get(name, ""))]
+        given += [] if is_explained else [name for name in unequal if self._writer_of(frame, name)]
+        for name in list(unequal) if not frame.inside else ():
+            by_name = self.named.get(name.rpartition(".")[2], _NOTHING) if is_resumed else _NOTHING
+            is_bound = name.removeprefix(GLOBAL) in bound
+            is_others = not is_named(name, text) or (by_name and not (is_explained or is_bound))
+            if is_others or (name in given and not is_bound and self._of_others(frame, name)):
+                self._differ(frame, [name], self._known(frame, name) or by_name or self._of_others(frame, name))
+                unequal.remove(name)
+
+    def _origins_of_names(self, met: _Met, drawn: Origins, unequal: Sequence[str], made: Mapping[str, bool]) -> Origins:
+        """The origins of names that differ after a row. ``made``: those that hold a generator of another kind than
+        before, and whether the line stores it."""
+        frame, row, text, before = met.frame, met.row, met.text, met.before
+        static = {name: origins for name in unequal if (origins := self._static(frame, name))}
+        rest = [name for name in unequal if name not in static]
+        is_alike = all(self._is_alike(frame, row.line, name) for name in rest)  # who is given it differs, at most
+        found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
+        if not found and all(any(path.startswith(f"{name}.") for path in text.stores) for name in rest):
+            found = _NOTHING.union(*(frame.differing.get(name, _NOTHING) for name in rest))  # as it did before
+        if not found and not _hashes(_source_of(text)):
+            found = _NOTHING.union(*(self._known(frame, name) for name in rest))
+        if not found and rest and not is_alike:
+            found = self._wrote(frame, row, text) or self._of_names(frame, text)
+            found = found or self._takes(met) or self._raced(met)
+        found |= self._shares(met, rest, found)
+        takes = not frame.open.isdisjoint(path.partition(".")[0] for path in text.reads)
+        if takes or self._may_bring_in(text, frame, rest):
+            self.open.add(met.location)
+        if rest and (not found or (not drawn and self._varies(text))):
+            found |= self._new_root(met, rest, made, is_alike=is_alike)
+        self._makes(met, rest, found)
+        self._differ(frame, rest, found)
+        self.named |= dict.fromkeys((name.rpartition(".")[2] for name in rest), found)
+        if not frame.inside <= found:  # what a callee changed, it may have changed by what differs there alone
+            bound = {path.partition(".")[0] for path in text.stores}
+            inside = [name for name in rest if name.partition(".")[0] not in bound]
+            self._differ(frame, inside, found | frame.inside)
+        for name, origins in static.items():
+            self._differ(frame, [name], origins)
+        found = found.union(*static.values())
+        for name in rest:
+            self._note(frame, name, found)
+        return found
+
+    def _new_root(self, met: _Met, names: Sequence[str], made: Mapping[str, bool], *, is_alike: bool) -> Origins:
+        """A line as a root, of which ``names`` differ, and of what kind it is: by the generators that it makes, or as
+        it meets what others give. ``is_alike``: threads were given the same in both runs."""
+        frame, text, pair = met.frame, met.text, met.frame.pair
+        at = self._storing(frame, met.row, names) if met.row.is_sampled else self._line_in(frame, met.line, text)
+        named = [name for name in names if is_named(name, text)] or names  # others hold the same object
+        root = self._root(LineKind.LINE, frame, at, frame, *named, unseen=met.unseen)
+        sides = frame.state, {} if pair is None else pair.state
+        same = (name for name in names if len({_beside_generators(side.get(name, "")) for side in sides}) == 1)
+        if are_stored := [made[name] for name in same if name in made]:
+            self.generators |= dict.fromkeys(root, _MAKES if any(are_stored) else _DRAWS)
+        meets = not met.before and any(True for path in text.reads for _ in self._differing(frame, path))
+        shared = [name for name in names if name not in text.stores and name != RETURNED]
+        if self._draws_alike(frame, shared) or (meets and shared == names and _source_of(text) is None):
+            self.orders |= root
+        elif meets:
+            self.generators |= dict.fromkeys(root, _POLL)
+        self.handed |= root - self.orders if is_alike else _NOTHING
+        self.given_at.setdefault(f"{frame.code.file}:{at}", met.location)
+        return root
+
+    def _maker(self, met: _Met, *, is_seen: bool) -> Origins:
+        """A line of a known kind that made something of which nothing is seen, or of which no difference ``is_seen``;
+        none for others."""
+        frame, text = met.frame, met.text
+        source = _source_of(text) if met.is_over else None
         stored = (frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL))
-        given = [*filter(None, (*stored, row.changed.get(RETURNED)))]
+        given = [*filter(None, (*stored, met.row.changed.get(RETURNED)))]
         is_opaque = source is not None and NO_DIGEST in given
         chooses = _hashes(source) and not all(is_plain(digest) or digest[:1] == "s" for digest in given)
-        if is_opaque or (source is not None and (source.varies or chooses) and not unequal):
-            maker = frozenset({self._named(LineKind.LINE, frame, (made_at := self._line_in(frame, line, text)))})
-            unseen |= maker
-            fills |= maker if not unequal else _NOTHING
-            related = (self._found(frame, path) for path in text.stores)
-            kept = (scope.state.get(name, "") for scope, names in related for name in names)
-            if self._varies(text) and any(digest.endswith(NO_DIGEST) and digest[:1] != "s" for digest in kept):
-                self.given_at.setdefault(f"{frame.code.file}:{made_at}", f"{frame.code.file}:{line}")
-            self.makers |= maker if is_opaque else _NOTHING
-            self.choosers |= maker if chooses else _NOTHING
-        if is_over and not self.calls and not unequal:
-            self._absorbs(frame, line, text, before)
-        read = before | drawn | found
-        returns = row.returns and RETURNED in unequal
-        self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
-        for path in text.reads if fills else ():
-            scope, related_names = self._found(frame, path)
-            for name in related_names:
-                if scope.state.get(name) == NO_DIGEST and f"{path}.".startswith(f"{name}."):
-                    scope.filled[name] = scope.filled.get(name, _NOTHING) | fills
+        if not (is_opaque or (source is not None and (source.varies or chooses) and not is_seen)):
+            return _NOTHING
+        made_at = self._line_in(frame, met.line, text)
+        maker = frozenset({self._named(LineKind.LINE, frame, made_at)})
+        related = (self._found(frame, path) for path in text.stores)
+        kept = (scope.state.get(name, "") for scope, names in related for name in names)
+        if self._varies(text) and any(digest.endswith(NO_DIGEST) and digest[:1] != "s" for digest in kept):
+            self.given_at.setdefault(f"{frame.code.file}:{made_at}", met.location)
+        self.makers |= maker if is_opaque else _NOTHING
+        self.choosers |= maker if chooses else _NOTHING
+        return maker
 
     def _draws_alike(self, frame: LineFrame, names: Iterable[str]) -> bool:
         """Return whether a thread draws from a generator that comes into the same states in both runs."""
         others = ((frame.process, name.rpartition(".")[2], digests_of(frame, name)) for name in names)
         return any((*of, both[1]) in self.givers and both[1].startswith(OWN) for *of, both in others if both)
 
-    def _makes(self, frame: LineFrame, line: int, text: LineText, names: Iterable[str], found: Origins) -> None:
+    def _makes(self, met: _Met, names: Iterable[str], found: Origins) -> None:
         """Note that a thread makes something else of what differs by ``found`` than all threads did together."""
-        own = (name for name in names if name in text.stores or name == RETURNED)
-        if frame.entered.thread and not all(self._is_alike(frame, line, name) for name in own):
+        own = (name for name in names if name in met.text.stores or name == RETURNED)
+        if met.frame.entered.thread and not all(self._is_alike(met.frame, met.row.line, name) for name in own):
             self.handed -= found
 
     def _is_alike(self, frame: LineFrame, line: int, name: str) -> bool:
         """Return whether threads were given the same there in both runs, whichever of them was."""
         return bool(frame.entered.thread) and (frame.process, frame.key, line, name) in self.alike
 
-    def _shares(
-        self, frame: LineFrame, line: int, text: LineText, names: Iterable[str], found: Origins, unseen: Origins
-    ) -> Origins:
+    def _shares(self, met: _Met, names: Iterable[str], found: Origins) -> Origins:
         """A line of a thread as a root, if it changes what others change too, and adds what is the same in both runs.
 
         It stores no name, but asks an object for something that is Python's own.
         """
+        frame, line, text = met.frame, met.line, met.text
         shared = [name for name in names if name not in text.stores and name != RETURNED and is_named(name, text)]
         shared = [name for name in shared if not self._is_alike(frame, line, name)]
         is_pythons = all(call.startswith("builtins.") for call in text.calls if "." in call)
         if not frame.entered.thread or not shared or not is_pythons or not found <= self.handed | self.orders:
             return _NOTHING
-        root = self._root(LineKind.LINE, frame, line, frame, *shared, unseen=unseen)
+        root = self._root(LineKind.LINE, frame, line, frame, *shared, unseen=met.unseen)
         self.orders |= root
         return root
 
-    def _absorbs(self, frame: LineFrame, line: int, text: LineText, before: Origins) -> None:
+    def _absorbs(self, met: _Met) -> None:
         """Note a line that makes the same of two readings of the clock, waits no longer than a timeout, asks how far
         others are, or takes what they give as it comes: a faster or slower run may get another value, or raise."""
+        frame, text = met.frame, met.text
         if "builtins.print" in text.calls and not text.stores and all(map(_is_telling, text.calls)):
             return
         own, decides = _source_of(text), LineMark.DECIDES in text.calls
@@ -801,13 +856,13 @@ class _Comparison:
             is_order = (kind == _AS_DONE or _is_of_queue(text, "get")) and _ORDERLESS.isdisjoint(text.calls)
             kind = kind if is_order else ""
         elif kind not in (_TIMEOUT, _POLL):
-            roots = before | frame.returned if decides or not self._is_told(frame, text, kind) else _NOTHING
+            roots = met.before | frame.returned if decides or not self._is_told(frame, text, kind) else _NOTHING
             rows = [own if decides else None, *map(self._row_of_table, roots)]
             kind = CLOCK if any(row is not None and row.id == CLOCK for row in rows) else ""
         is_at_once = any(call.endswith("_nowait") for call in text.calls)
         answers = decides or text.stores or LineMark.RETURNS in text.calls or is_at_once
         if kind and (answers or kind in (_TIMEOUT, _AS_DONE)):
-            self.timed.setdefault(self._named(LineKind.LINE, frame, line), kind)
+            self.timed.setdefault(self._named(LineKind.LINE, frame, met.line), kind)
 
     def _is_timed(self, root: LineRoot, kind: str) -> bool:
         """Return whether a line that was noted may give another value after all: not an order that was another one in
@@ -859,27 +914,26 @@ class _Comparison:
         found = (self._found(frame, path) for path in text.reads)
         return _NOTHING.union(*(scope.filled.get(name, _NOTHING) for scope, names in found for name in names))
 
-    def _takes(self, frame: LineFrame, line: int, text: LineText) -> Origins:
+    def _takes(self, met: _Met) -> Origins:
         """The roots that filled what a line reads and is not seen, unless it takes what others give as it comes."""
-        row = _source_of(text)
+        row = _source_of(met.text)
         if row is not None and (row.waits or row.is_order or row.varies):
             return _NOTHING
-        filled = self._as_roots(self._filled(frame, text))
+        filled = self._as_roots(self._filled(met.frame, met.text))
         for root in filled:
-            self.takers_of[root].setdefault(f"{frame.code.file}:{line}")
-        if filled:
-            self.open.add(f"{frame.code.file}:{line}")
+            self.takers_of[root].setdefault(met.location)
+        self.open |= {met.location} if filled else set()
         return filled
 
-    def _raced(self, frame: LineFrame, row: LineRow, text: LineText) -> Origins:
+    def _raced(self, met: _Met) -> Origins:
         """The line at which another thread writes at the time what a line reads, which need not show after it."""
-        related = (self._found(frame, path) for path in text.reads)
+        related = (self._found(met.frame, path) for path in met.text.reads)
         writers = (self._writer_of(scope, name) for scope, names in related for name in names)
         writer = next(filter(None, writers), None)
-        if writer is None or writer[0].entered.thread == frame.entered.thread or _source_of(text) is not None:
+        if writer is None or writer[0].entered.thread == met.frame.entered.thread or _source_of(met.text) is not None:
             return _NOTHING
         times = [each.ended for each in writer[0].rows if each.line == writer[1]]
-        if not min(times) - _TICK <= row.ended <= max(times) + _TICK:
+        if not min(times) - _TICK <= met.row.ended <= max(times) + _TICK:
             return _NOTHING
         self.orders |= (found := self._root(LineKind.LINE, *writer, writer[0]))
         return found
@@ -938,24 +992,9 @@ class _Comparison:
             return _NOTHING
         return _NOTHING.union(*(self._origins_of(call) for call in self.calls if call < made.start))
 
-    def _ends(
-        self,
-        frame: LineFrame,
-        row: LineRow,
-        line: int,
-        text: LineText,
-        read: Origins,
-        found: Origins,
-        unseen: Origins,
-        *,
-        is_over: bool,
-        returns: bool = False,
-    ) -> None:
-        """A row was compared: ``read`` are the origins of what it read, ``found`` those of what it changed.
-
-        ``is_over``: its statement does not go on.
-        """
-        location = f"{frame.code.file}:{line}"
+    def _ends(self, met: _Met, read: Origins, found: Origins, *, returns: bool = False) -> None:
+        """A row was compared: ``read`` are the origins of what it read, ``found`` those of what it changed."""
+        frame, row, line, text, _, unseen, is_over = met
         read |= frame.returned
         frame.decides = read | found or frame.inside, unseen
         every = read | found | frame.inside | unseen
@@ -965,11 +1004,11 @@ class _Comparison:
         self.done[frame.process].append(done)
         if row.call > frame.call >= 0 and not frame.process:
             self.reads.append(done)
-        carried = self._carry(frame, text, every, location)
+        carried = self._carry(frame, text, every, met.location)
         if carried or not text.stores:
             self.hidden |= every
         for root in found | carried:
-            self.trail[root].setdefault(location)
+            self.trail[root].setdefault(met.location)
             if (frame.process or frame.entered.thread) and root in found:
                 task = next(filter(_is_task, outwards(frame)), frame)
                 started = "" if task.parent is None else f"{task.parent.code.file}:{task.entered.parent_line}"
