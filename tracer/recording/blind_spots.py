@@ -42,7 +42,7 @@ class BlindSpots:
         self._on_dynamo = on_dynamo
         self._counts: Counter[tuple[BlindSpotKind, str, str]] = Counter()
         self._loaders: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Iterators over a DataLoader: each counts once, however many batches it yields."""
+        """Iterators over a DataLoader that were counted."""
         self.on_compiled_call: Callable[[Any], None] = lambda function: None
         """Called with each function of the program that is about to run compiled."""
         self.on_unseen: Callable[[], None] = lambda: None
@@ -69,7 +69,7 @@ class BlindSpots:
         """The extension modules whose functions are watched."""
         self._module_ran = False
         self._this_thread = threading.local()
-        """``computed``: whether this thread was recorded as one that computes."""
+        """``computed``: whether this thread was noted."""
 
     def note(self, kind: BlindSpotKind, code: str, frame: FrameType | None = None, *, lost: str = "") -> None:
         """Count one blind spot: ``code``, at the user's own line that led to ``frame``, else one outside torch."""
@@ -120,9 +120,8 @@ class BlindSpots:
 
     def _native_runs(self, call: WatchedCall, name: str) -> None:
         inside = (frame for frame in outwards(call.frame) if frame.f_code.co_name == "__torch_dispatch__")
-        if any(seams.is_foreign_op(frame.f_locals.get("func")) for frame in inside):
-            return  # the tables say what an op of a library does
-        self.note(BlindSpotKind.NATIVE, name, call.frame)
+        if not any(seams.is_foreign_op(frame.f_locals.get("func")) for frame in inside):  # those have tables
+            self.note(BlindSpotKind.NATIVE, name, call.frame)
 
     def storage_made(self, call: WatchedCall) -> None:
         """A storage was made; torch's own are made for its files and processes, but for those of typed storages."""
@@ -140,7 +139,7 @@ class BlindSpots:
         """NumPy gave the program an array that nothing was written to."""
         if self._sites.kind_of(call.frame.f_code.co_filename) != USER:
             return
-        self._arrays[id(call.result)] = _place_of(call.result), _sample_of(call.result)
+        self._arrays[id(call.result)] = _memory_of(call.result)
         if len(self._arrays) > _NEWEST_ARRAYS:
             del self._arrays[next(iter(self._arrays))]
 
@@ -149,10 +148,10 @@ class BlindSpots:
         array = call.first
         while type(array).__module__ == "numpy":
             place, sample = self._arrays.get(id(array), (None, []))
-            if place == _place_of(array):  # zeros that lay there may stand for zeros that were written
-                same = sum(map(bytes.__eq__, sample, _sample_of(array)))
-                if same >= min(_KEPT, len(sample)):
-                    self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
+            now_at, now = _memory_of(array)
+            # Zeros that lay there may stand for zeros that were written.
+            if place == now_at and sum(map(bytes.__eq__, sample, now)) >= min(_KEPT, len(sample)):
+                self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
             array = array.base
 
     def autocast_made(self, call: WatchedCall) -> None:
@@ -169,9 +168,15 @@ class BlindSpots:
     def loader_fetches(self, call: WatchedCall) -> None:
         """An iterator over a ``DataLoader`` fetches a batch."""
         workers = getattr(call.first, "_num_workers", 0)
-        if workers and call.first not in self._loaders:
+        if workers and call.first not in self._loaders:  # it counts once, however many batches it yields
             self._loaders.add(call.first)
             self.note(BlindSpotKind.DATALOADER, f"a DataLoader with {workers} worker processes", call.frame)
+
+    def scripted_runs(self, call: WatchedCall) -> None:
+        self.note(BlindSpotKind.SCRIPTED, f"scripted function {call.first.name}", call.frame)
+
+    def package_runs(self, call: WatchedCall) -> None:
+        self.note(BlindSpotKind.COMPILED, "a package of AOTInductor ran", call.frame)
 
     def compiled_runs(self, call: WatchedCall) -> None:
         """A function is about to run compiled, unless ``torch.compiler.disable`` wraps it."""
@@ -218,7 +223,11 @@ class BlindSpots:
         return not thread.daemon or (code is not None and self._sites.kind_of(code.co_filename) == USER)
 
     def thread_starts(self, call: WatchedCall) -> None:
-        thread, frame = call.first, _starter_of(call.first)
+        thread = call.first
+        # Its starter is in ``Thread.start``, which waits until the thread runs.
+        frames = chain.from_iterable(map(outwards, sys._current_frames().values()))
+        starts = (each for each in frames if each.f_code.co_name == "start" and each.f_globals is vars(threading))
+        frame = next((each.f_back for each in starts if each.f_locals.get("self") is thread), None)
         if compile_seams.is_compiling(frame):
             _COMPILERS_THREADS.add(thread)
         location = self._started[thread] = self._sites.location(frame)
@@ -230,10 +239,18 @@ class BlindSpots:
         """A call read bytes that changed although no recorded call wrote them: threads may have."""
         self._suspected = dict(self._may_have_written)
 
-    def work_ends(self, thread: threading.Thread) -> None:
-        """``thread``, which is this one, ends, or its task: note whether it recorded nodes."""
+    def work_ends(self, call: WatchedCall) -> None:
+        """This thread ends, or its task: note whether it recorded nodes."""
+        thread = call.first if isinstance(call.first, threading.Thread) else threading.current_thread()
         if thread.ident != self._recorded_thread and thread in self._started and seams.next_sequence_number() > 0:
             self._thread_computes("a Python thread recorded a graph of autograd", self._started[thread])
+
+    def module_on_other_thread(self, module: torch.nn.Module) -> None:
+        what = "modules ran on a Python thread other than the recorded one"
+        with suppress(Exception):  # a failure of the recorder must not reach the program
+            self._thread_computes(what, self._sites.location(sys._getframe(1)))
+            self.on_unseen()
+            self.on_unrecorded_module(module)
 
     def _thread_computes(self, what: str, location: str) -> None:
         if not getattr(self._this_thread, "computed", False):
@@ -244,9 +261,7 @@ class BlindSpots:
 
     @property
     def threads_computed(self) -> bool:
-        return bool(self._suspected) or any(
-            kind is BlindSpotKind.COMPUTING_THREAD for kind, _, _ in self._counts.copy()
-        )
+        return bool(self._suspected) or bool(self._computed)
 
     def module_met(self, module: torch.nn.Module) -> None:
         """Note whether a module that runs for the first time is compiled or scripted."""
@@ -276,16 +291,10 @@ class BlindSpots:
 
     def region_unseen(self, code: CompiledCode, frame: FrameType | None) -> None:
         """A compiled region ran whose inside is not known."""
-        is_earlier, unread = code.origin is RegionOrigin.EARLIER, "compiled code whose graph torch did not tell"
-        what = "code that was compiled before recording began" if is_earlier else unread
+        what = "compiled code whose graph torch did not tell"
+        if code.origin is RegionOrigin.EARLIER:
+            what = "code that was compiled before recording began"
         self.note(BlindSpotKind.COMPILED, what, frame)
-
-    def module_on_other_thread(self, module: torch.nn.Module) -> None:
-        what = "modules ran on a Python thread other than the recorded one"
-        with suppress(Exception):  # a failure of the recorder must not reach the program
-            self._thread_computes(what, self._sites.location(sys._getframe(1)))
-            self.on_unseen()
-            self.on_unrecorded_module(module)
 
     def listed(self) -> tuple[BlindSpot, ...]:
         """All blind spots, in the order in which they were first noticed."""
@@ -300,18 +309,14 @@ class BlindSpots:
         )
 
 
-def _place_of(array: Any) -> tuple[int, int]:
-    """The address and the number of bytes of an array."""
-    return array.__array_interface__["data"][0], array.nbytes
-
-
-def _sample_of(array: Any) -> list[bytes]:
-    """Some elements of a contiguous array, the last ones among them; none for one of objects."""
+def _memory_of(array: Any) -> tuple[tuple[int, int], list[bytes]]:
+    """An array's address and number of bytes, and some elements, the last ones among them; none of one of objects."""
+    place = array.__array_interface__["data"][0], array.nbytes
     if array.dtype.hasobject:
-        return []
+        return place, []
     flat, size = array.ravel("K"), array.itemsize
     some = b"".join((flat[:: max(1, flat.size // 64)].tobytes(), flat[-8:].tobytes()))
-    return [some[at : at + size] for at in range(0, len(some), size)]
+    return place, [some[at : at + size] for at in range(0, len(some), size)]
 
 
 def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -328,20 +333,11 @@ def _watched() -> Iterator[WatchedFunction]:
     # torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to. This comes
     # first: what loads the compiler may call a module at once.
     yield WatchedFunction([seams.COUNTS_HOOKS], around=partial(seams.has_hook_without, OWN_HOOK))
-    loading = sys.modules.get("torch.utils.data.dataloader")
-    yield WatchedFunction(
-        [(getattr(loading, "_BaseDataLoaderIter", None), "__next__")], before=BlindSpots.loader_fetches
-    )
-    yield WatchedFunction(
-        [(torch.jit.ScriptFunction, "__call__")],
-        before=lambda spots, call: spots.note(
-            BlindSpotKind.SCRIPTED, f"scripted function {call.first.name}", call.frame
-        ),
-    )
-    yield WatchedFunction(
-        [(compile_seams.package_loader, name) for name in ("run", "boxed_run")],
-        before=lambda spots, call: spots.note(BlindSpotKind.COMPILED, "a package of AOTInductor ran", call.frame),
-    )
+    loader = seams.loaded("torch.utils.data.dataloader", "_BaseDataLoaderIter")
+    yield WatchedFunction([(loader, "__next__")], before=BlindSpots.loader_fetches)
+    scripted, packaged = (torch.jit.ScriptFunction, "__call__"), compile_seams.package_loader
+    yield WatchedFunction([scripted], before=BlindSpots.scripted_runs)
+    yield WatchedFunction([(packaged, "run"), (packaged, "boxed_run")], before=BlindSpots.package_runs)
     yield WatchedFunction([(torch.Tensor, "share_memory_")], after=BlindSpots.shares)
     yield WatchedFunction([(torch.UntypedStorage, "__init__")], after=BlindSpots.storage_made)
     numpy = sys.modules.get("numpy")
@@ -353,13 +349,10 @@ def _watched() -> Iterator[WatchedFunction]:
     for name, held in native_code.native_functions().items():
         starts = partial(BlindSpots.native_starts, name=name, is_method=isinstance(held[0][0], type))
         yield WatchedFunction(held, before=starts, after=partial(BlindSpots.native_ends, name=name))
-    runs = (threading.Thread, "_bootstrap_inner")  # Python 3.10 to 3.14
-    yield WatchedFunction(
-        [runs], before=BlindSpots.thread_starts, after=lambda spots, call: spots.work_ends(call.first)
-    )
-    pool = sys.modules.get("concurrent.futures.thread")
-    task = (getattr(pool, "_WorkItem", None), "run")
-    yield WatchedFunction([task], after=lambda spots, call: spots.work_ends(threading.current_thread()))
+    thread = (threading.Thread, "_bootstrap_inner")  # Python 3.10 to 3.14
+    task = (seams.loaded("concurrent.futures.thread", "_WorkItem"), "run")
+    yield WatchedFunction([thread], before=BlindSpots.thread_starts, after=BlindSpots.work_ends)
+    yield WatchedFunction([task], after=BlindSpots.work_ends)
     tracing = ("_create_function_from_trace", "_create_function_from_trace_with_dict", "_create_graph_by_tracing")
     methods = ("_create_method_from_trace", "_create_method_from_trace_with_dict")
     holders = ((torch._C, tracing), (torch._C.ScriptModule, methods), (torch.jit._trace, ("_check_trace",)))
@@ -368,13 +361,6 @@ def _watched() -> Iterator[WatchedFunction]:
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     step = next((name for name in seams.COMPILED_CALL_STEPS if hasattr(eval_frame, name)), "")
     yield WatchedFunction([(eval_frame, step)], before=BlindSpots.compiled_runs)
-
-
-def _starter_of(thread: threading.Thread) -> FrameType | None:
-    """The frame that starts a thread: ``Thread.start`` waits until the thread runs."""
-    frames = chain.from_iterable(map(outwards, sys._current_frames().values()))
-    starts = (frame for frame in frames if frame.f_code.co_name == "start" and frame.f_globals is vars(threading))
-    return next((frame.f_back for frame in starts if frame.f_locals.get("self") is thread), None)
 
 
 #: The watches of this process.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import weakref
 from _thread import get_ident
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import chain
+from itertools import chain, starmap
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,15 +20,13 @@ from tracer.names import BlindSpotKind, Gradients, HostCode, Phase
 from tracer.ops import Touch, bare_name, row_of
 from tracer.recording import calls as facts
 from tracer.recording.blind_spots import BlindSpots
-from tracer.recording.calls import named_arguments
-from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, changed_by_recording, overridden
+from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, unlike_plain_runs
 from tracer.recording.compiled.executions import Executions
 from tracer.recording.launched import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
 from tracer.recording.options import RecordOptions
 from tracer.recording.origin import spell
-from tracer.recording.origin.attribution import Attribution
 from tracer.recording.process import environment as process
 from tracer.recording.process.environment import first_calls, with_first_calls
 from tracer.recording.process_watch import ProcessWatch
@@ -43,35 +42,60 @@ if TYPE_CHECKING:
     from tracer.trace.values import Header
 
 
+#: The algorithms behind the digests: on the host, and on devices.
+DIGEST = "xxh3-64-by-content mix-64"
+_TRAINING = (Phase.FORWARD, Phase.RECOMPUTE, Phase.BACKWARD)
+
+
 class CallRecord:
-    """Eager calls, executions of compiled regions, and launches."""
+    """Eager calls, executions of compiled regions, and launches; answers events, as ``events.RecordedCalls``."""
 
     def __init__(
         self,
-        state: RecordingState,
+        options: RecordOptions,
+        mode: RecordingMode,
+        watch: ProcessWatch,
         storages: StorageObservers,
         blind_spots: BlindSpots,
         asked_compiled: Callable[[], Mapping[str, frozenset[str]]],
     ) -> None:
-        self._state, self._mode, self._watch = state, state.mode, state.watch
+        self._options, self._mode, self._watch = options, mode, watch
+        self._attribution = mode.attribution
         self._asked_compiled = asked_compiled
+        self.gradients = GradientWatch()
         self.trials: TrialObserver | None = None
-        self.executions = Executions(self._mode.attribution, storages, lambda: self._watch.compilations)
+        self.executions = Executions(self._attribution, storages, lambda: watch.compilations)
         self.executions.on_unseen = blind_spots.region_unseen
-        self.launched = LaunchedRecord(self._mode.attribution, blind_spots, storages.give_up_all)
+        self.launched = LaunchedRecord(self._attribution, blind_spots, storages.give_up_all)
+        self._first_values: dict[str, str] = {}
+        """The values with which this recording began, of settings that changed since."""
+        self._at_end: dict[str, str] = {}
+        """The values of settings as the recording ended last."""
+        self._step_began_at = 0
+        """The lowest sequence number that an autograd node of this training step can have."""
+
+    def start(self) -> None:
+        self._watch.log.recording_began(self)
+        now = process.values_now() if self._at_end else {}
+        for name, value in now.items():
+            if value != self._at_end[name]:
+                self.setting_changed(name, self._at_end[name], value)
+
+    def stop(self) -> None:
+        self._at_end = process.values_now()
+        self._watch.log.recording_ended()
 
     @cached_property
     def regions(self) -> RegionList:
         """Describes compiled regions; loaded with the first one."""
         from tracer.recording.compiled.listing import RegionList
 
-        attribution = self._mode.attribution
-        model_class = attribution.modules.model_class
-        return RegionList(attribution.sites, self._asked_compiled, model_class=model_class)
+        model_class = self._attribution.modules.model_class
+        return RegionList(self._attribution.sites, self._asked_compiled, model_class=model_class)
 
     def counted(self) -> list[tuple[OverloadInfo, CallCounter]]:
         """Each group of calls while it is counted, with its overload, in the order of their first calls."""
-        infos = self._mode.infos.values()
+        infos = tuple(self._mode.infos.values())
         counted = ((info, counter) for info in infos for counter in info.every_counter() if counter.count)
         return sorted(counted, key=lambda pair: pair[1].order)
 
@@ -81,16 +105,17 @@ class CallRecord:
         runs, log = list(self.executions.runs.values()), watch.compilations
         is_compiled = bool(runs) or (log is not None and bool(log.codes or log.programs))
         regions = self.regions.regions(log, runs) if log is not None and is_compiled else ()
-        eager = [
-            (counter.order, replace(self._observed(info, counter), settings=settings(counter)))
-            for info, counter in counted
-        ]
+        eager = []
+        for info, counter in counted:
+            fields: dict[str, Any] = {"settings": settings(counter)}
+            for observer in self._mode.observers:
+                fields |= observer.group_fields(counter)
+            eager.append((counter.order, replace(self.group(info, counter), **fields)))
         apart = list(self.regions.groups(runs)) if runs else []
         apart += launched.groups() if launched.launches else ()
         if self.trials is not None:
             apart = list(self.trials.unreached(apart, regions))
-        in_order = [*eager, *apart]
-        groups = merged(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
+        groups = merged(group for _, group in sorted([*eager, *apart], key=itemgetter(0)))
         events = watch.log.listed()
         return {
             "calls": groups,
@@ -103,6 +128,8 @@ class CallRecord:
 
     def group(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
         """The group that ``counter`` counts, without what observers add."""
+        is_on_host = counter.raw is None or counter.raw[1].type == "cpu"
+        beside_device = HostCode.DEVICE if counter.extra == ON_HOST and self._mode.lies_on_device else None
         return CallGroup(
             op=info.name,
             **counter.origin.in_words(),
@@ -111,34 +138,19 @@ class CallRecord:
             forward_unknown=not counter.origin.is_linked,
             fake=counter.is_fake,
             facts=_facts(info, counter),
-            given=named_arguments(info.func, counter.form, "" if counter.raw is None else counter.raw[1].type),
-            host=self._host_of(counter),
+            given=counter.given or {},
+            host=(counter.origin.scope.host or beside_device) if is_on_host else None,
         )
 
-    def _observed(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
-        fields: dict[str, Any] = {}
-        for observer in self._mode.observers:
-            fields |= observer.group_fields(counter)
-        return replace(self.group(info, counter), **fields)
-
-    def _host_of(self, counter: CallCounter) -> HostCode | None:
-        if counter.raw is not None and counter.raw[1].type != "cpu":
-            return None
-        is_beside = counter.extra == ON_HOST and self._mode.lies_on_device
-        return counter.origin.scope.host or (HostCode.DEVICE if is_beside else None)
-
     def _settings_of(self, counters: Iterable[CallCounter]) -> Callable[[CallCounter], dict[str, FactValue]]:
-        """Returns what gives a counter's values of settings with several, and its forward's if torch chose there."""
-        first = self._state.first_values
-        distinct = {settings for counter in counters for settings in (counter.settings, counter.origin.settings)}
-        texts = {settings: {**first, **dict(settings or ())} for settings in distinct}
-        values = {
-            settings: process.values_of({name: text for name, text in named.items() if name in process.JUDGED})
-            for settings, named in texts.items()
-        }
-        by_key: dict[str, set[FactValue]] = {}
+        """Return what gives a counter's values of settings with several, and its forward's if torch chose there."""
+        values: dict[Any, dict[str, FactValue]] = {}
+        for settings in {each for counter in counters for each in (counter.settings, counter.origin.settings)}:
+            texts = {**self._first_values, **dict(settings or ())}
+            values[settings] = process.values_of({name: texts[name] for name in process.JUDGED & texts.keys()})
+        by_key = defaultdict[str, set[FactValue]](set)
         for key, value in chain.from_iterable(each.items() for each in values.values()):
-            by_key.setdefault(key, set()).add(value)
+            by_key[key].add(value)
 
         def of(counter: CallCounter) -> dict[str, FactValue]:
             own, forward = values[counter.settings], values[counter.origin.settings]
@@ -148,6 +160,94 @@ class CallRecord:
             return held
 
         return of
+
+    # --- what an event needs of the calls ---
+
+    def step_begins(self) -> None:
+        self._step_began_at = seams.next_sequence_number()
+
+    def step_has_forward(self) -> bool:
+        """Return whether autograd made a node in this step; ``True`` if torch does not number nodes."""
+        return not seams.HAS_FORWARD_LINK or seams.next_sequence_number() != self._step_began_at
+
+    def phase(self) -> Phase:
+        """The phase that this thread is in; ``other`` on threads that are not recorded."""
+        modules = self._attribution.modules
+        if seams.graph_task_id() != -1:
+            return Phase.RECOMPUTE if modules.recompute_depth else Phase.BACKWARD
+        if get_ident() != modules.thread:
+            return Phase.OTHER
+        if self._attribution.optimizer.active:
+            return Phase.OPTIMIZER
+        return Phase.FORWARD if modules.scope.is_module else Phase.OTHER
+
+    def totals(self) -> tuple[int, int, int]:
+        """Calls recorded so far: forward (and recomputed), backward, all."""
+        counts: Counter[Phase] = Counter()
+        for info in tuple(self._mode.infos.values()):
+            for counter in info.every_counter():
+                counts[counter.origin.phase] += counter.count
+        return counts[Phase.FORWARD] + counts[Phase.RECOMPUTE], counts[Phase.BACKWARD], counts.total()
+
+    def setting_changed(self, name: str, before: str, value: str) -> None:
+        """The setting ``name`` took another value: calls from here on are counted apart."""
+        if name in process.HAVE_VALUES:
+            self._first_values.setdefault(name, before)
+            self._mode.setting_changed(name, value)
+
+    # --- what is said of the recording ---
+
+    def settled(self, environment: Environment) -> Environment:
+        """``environment`` with the settings that the calls ran under.
+
+        A block such as ``with torch.backends.cudnn.flags(...)`` restores a value that no call ran under. Calls of
+        forward and backward count, or all if there are none. A setting with calls under several values is left out.
+        """
+        trained, every = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+        for _, counter in self.counted() if self._first_values else ():
+            for name, value in {**self._first_values, **dict(counter.settings)}.items():
+                every[name].add(value)
+                if counter.origin.phase in _TRAINING:
+                    trained[name].add(value)
+        ran = {name: trained[name] or values for name, values in every.items()}
+        self._watch.log.settings_of_calls = {name: min(values) for name, values in ran.items() if len(values) == 1}
+        return process.under(self._watch.with_inductor(environment), self._watch.log.settings_of_calls)
+
+    def header(self, environment: Environment) -> Header:
+        from tracer import __version__
+        from tracer.trace.values import Header
+
+        options, places = self._options, self._options.places
+        return Header(
+            tracer_version=__version__,
+            name=options.name,
+            **rank_and_world_size(),
+            digest=DIGEST,
+            environment=self.settled(environment),
+            digests=bool(options.values),
+            magnitudes=bool(options.magnitudes),
+            shaken=places.shake,
+            shaken_in=places.shake_in,
+            rows_of="" if places.is_whole else places.rows_of,
+            rows_in=places.rows_in,
+        )
+
+    def source(self, calls: Iterable[CallGroup], partial: str) -> TraceSource:
+        options, optimizer, gradients = self._options, self._attribution.optimizer, self.gradients.asked
+        by_hand = optimizer.steps_by_hand
+        return TraceSource(
+            name=options.name,
+            **rank_and_world_size(),
+            optimizer_steps=optimizer.steps - by_hand or optimizer.compiled_steps,
+            steps_by_hand=by_hand if gradients is Gradients.ASKED else 0,
+            gradients=gradients,
+            calls=sum(group.count for group in calls),
+            fake_calls=self._mode.fake_calls,
+            values=bool(options.values),
+            magnitudes=bool(options.magnitudes),
+            shaken=options.places.shake,
+            partial=partial,
+        )
 
 
 def _facts(info: OverloadInfo, counter: CallCounter) -> dict[str, FactValue]:
@@ -179,8 +279,7 @@ def _blind_spots(counted: Iterable[tuple[OverloadInfo, CallCounter]], unlinked: 
         where = "they bear the line that asked for the gradient"
         detail = f"backward calls whose forward op was not recorded, or left no trace: {where}"
         yield BlindSpot(kind=BlindSpotKind.NO_FORWARD_LINK, detail=detail, count=unlinked)
-    changed = (told(info, counter) for told in (changed_by_recording, overridden) for info, counter in counted)
-    yield from merged(spot for spot in changed if spot is not None)
+    yield from merged(chain.from_iterable(starmap(unlike_plain_runs, counted)))
     for info, counter in counted:
         if counter.extra is None or counter.inner_seen or counter.extra[1] is True:
             continue
@@ -203,136 +302,6 @@ def drawn_by(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Dr
             drawn = dict(zip(info.readers, counter.asked, strict=True))[facts.DRAW]
             if drawn is not MISSING:
                 yield drawn
-
-
-#: The algorithms behind the digests: on the host, and on devices.
-DIGEST = "xxh3-64-by-content mix-64"
-_FORWARD = (Phase.FORWARD, Phase.RECOMPUTE)
-_TRAINING = (*_FORWARD, Phase.BACKWARD)
-
-
-class RecordingState:
-    """Answers for one recording; see ``events.RecordedCalls``."""
-
-    def __init__(
-        self, options: RecordOptions, attribution: Attribution, mode: RecordingMode, watch: ProcessWatch
-    ) -> None:
-        self.mode, self.watch = mode, watch
-        self.gradients = GradientWatch()
-        self._options = options
-        self._modules = attribution.modules
-        self._optimizer = attribution.optimizer
-        self.place_in_values: Callable[[], int | None] = lambda: None
-        """Returns the number of calls in the file of values; ``None`` if none is written."""
-        self.first_values: dict[str, str] = {}
-        """The values with which this recording began, of settings that changed since."""
-        self._at_end: dict[str, str] = {}
-        """The values of settings as the recording ended last."""
-        self._step_began_at = 0
-        """The lowest sequence number that an autograd node of this training step can have."""
-
-    def step_begins(self) -> None:
-        self._step_began_at = seams.next_sequence_number()
-
-    def phase(self) -> Phase:
-        """The phase that this thread is in; ``other`` on threads that are not recorded."""
-        if seams.graph_task_id() != -1:
-            return Phase.RECOMPUTE if self._modules.recompute_depth else Phase.BACKWARD
-        if get_ident() != self._modules.thread:
-            return Phase.OTHER
-        if self._optimizer.active:
-            return Phase.OPTIMIZER
-        return Phase.FORWARD if self._modules.scope.is_module else Phase.OTHER
-
-    def counted(self) -> tuple[int, int, int]:
-        """Calls recorded so far: forward (and recomputed), backward, all."""
-        forward = backward = total = 0
-        for info in tuple(self.mode.infos.values()):
-            for counter in info.every_counter():
-                total += counter.count
-                if counter.origin.phase in _FORWARD:
-                    forward += counter.count
-                elif counter.origin.phase is Phase.BACKWARD:
-                    backward += counter.count
-        return forward, backward, total
-
-    def setting_changed(self, name: str, before: str, value: str) -> None:
-        """The setting ``name`` took another value: calls from here on are counted apart."""
-        if name in process.HAVE_VALUES:
-            self.first_values.setdefault(name, before)
-            self.mode.setting_changed(name, value)
-
-    def start(self) -> None:
-        self.watch.log.recording_began(self)
-        now = process.values_now() if self._at_end else {}
-        for name, value in now.items():
-            if value != self._at_end[name]:
-                self.setting_changed(name, self._at_end[name], value)
-
-    def stop(self) -> None:
-        self._at_end = process.values_now()
-        self.watch.log.recording_ended()
-
-    def step_has_forward(self) -> bool:
-        """Return whether autograd made a node in this step; ``True`` if torch does not number nodes."""
-        return not seams.HAS_FORWARD_LINK or seams.next_sequence_number() != self._step_began_at
-
-    def settled(self, environment: Environment) -> Environment:
-        """``environment`` with the settings that the calls ran under.
-
-        A block such as ``with torch.backends.cudnn.flags(...)`` restores a value that no call ran under. Calls of
-        forward and backward count, or all if there are none. A setting with calls under several values is left out.
-        """
-        trained, every = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-        counters = (counter for info in tuple(self.mode.infos.values()) for counter in info.every_counter())
-        for counter in counters if self.first_values else ():
-            for name, value in {**self.first_values, **dict(counter.settings)}.items() if counter.count else ():
-                every[name].add(value)
-                if counter.origin.phase in _TRAINING:
-                    trained[name].add(value)
-        ran = {name: trained[name] or values for name, values in every.items()}
-        self.watch.log.settings_of_calls = {name: min(values) for name, values in ran.items() if len(values) == 1}
-        return process.under(self.watch.with_inductor(environment), self.watch.log.settings_of_calls)
-
-    def header(self, environment: Environment) -> Header:
-        from tracer import __version__
-        from tracer.trace.values import Header
-
-        options, places = self._options, self._options.places
-        rank, world_size = rank_and_world_size()
-        return Header(
-            tracer_version=__version__,
-            name=options.name,
-            rank=rank,
-            world_size=world_size,
-            digest=DIGEST,
-            environment=self.settled(environment),
-            digests=bool(options.values),
-            magnitudes=bool(options.magnitudes),
-            shaken=places.shake,
-            shaken_in=places.shake_in,
-            rows_of="" if places.is_whole else places.rows_of,
-            rows_in=places.rows_in,
-        )
-
-    def source(self, calls: Iterable[CallGroup], partial: str) -> TraceSource:
-        rank, world_size = rank_and_world_size()
-        optimizer, options, gradients = self._optimizer, self._options, self.gradients.asked
-        by_hand = optimizer.steps_by_hand
-        return TraceSource(
-            name=options.name,
-            rank=rank,
-            world_size=world_size,
-            optimizer_steps=optimizer.steps - by_hand or optimizer.compiled_steps,
-            steps_by_hand=by_hand if gradients is Gradients.ASKED else 0,
-            gradients=gradients,
-            calls=sum(group.count for group in calls),
-            fake_calls=self.mode.fake_calls,
-            values=bool(options.values),
-            magnitudes=bool(options.magnitudes),
-            shaken=options.places.shake,
-            partial=partial,
-        )
 
 
 class GradientWatch:
@@ -373,14 +342,11 @@ class GradientWatch:
             self._has_run = True
 
     def leaves(self, module: torch.nn.Module) -> None:
-        if self._is_asked:
-            return
         number = seams.next_sequence_number()
-        if number == self._number:
-            return
-        self._number = number
-        self._by_modules = True
-        self._is_asked = torch.is_grad_enabled() and self._trains(module)
+        if not self._is_asked and number != self._number:
+            self._number = number
+            self._by_modules = True
+            self._is_asked = torch.is_grad_enabled() and self._trains(module)
 
     @property
     def asked(self) -> Gradients:
@@ -406,16 +372,15 @@ class GradientWatch:
         """Return whether a part of ``module`` in training mode has a parameter to train; losses have none."""
         if not module.training and module in self._evaluating:
             return False
-        for part in module.modules():
-            if part.training and any(
-                parameter is not None and parameter.requires_grad for parameter in part._parameters.values()
-            ):
-                return True
+        parts = (part for part in module.modules() if part.training)
+        parameters = chain.from_iterable(part._parameters.values() for part in parts)
+        if any(parameter is not None and parameter.requires_grad for parameter in parameters):
+            return True
         self._evaluating.add(module)
         return False
 
 
-def rank_and_world_size() -> tuple[int | None, int | None]:
+def rank_and_world_size() -> dict[str, Any]:
     """Those of this process's environment variables."""
-    rank, world_size = (os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE"))
-    return int(rank) if rank.isdigit() else None, int(world_size) if world_size.isdigit() else None
+    texts = {name: os.environ.get(name.upper(), "") for name in ("rank", "world_size")}
+    return {name: int(text) if text.isdigit() else None for name, text in texts.items()}

@@ -30,11 +30,8 @@ class RecordedCalls(Protocol):
     def phase(self) -> Phase:
         """The phase that this thread is in."""
 
-    def counted(self) -> tuple[int, int, int]:
+    def totals(self) -> tuple[int, int, int]:
         """Calls recorded so far: forward (and recomputed), backward, all."""
-
-    def place_in_values(self) -> int | None:
-        """Return the number of calls in the file of values; ``None`` if none is written."""
 
     def setting_changed(self, name: str, before: str, value: str) -> None:
         """The setting ``name`` took another value: calls from here on are counted apart."""
@@ -99,10 +96,6 @@ class EventLog:
         self.settings_of_calls: dict[str, str] = {}
         """The values under which the recorded calls ran, of settings that changed meanwhile, by name."""
         self._calls: RecordedCalls | None = None
-        self._recorded = 0
-        """Calls of the recording that ended."""
-        self._place: int | None = None
-        """The same of those that have values."""
 
     def recording_began(self, calls: RecordedCalls) -> None:
         """From here on events happen while recording."""
@@ -113,16 +106,7 @@ class EventLog:
         """From here on they do not; the step that was begun is over for them."""
         self.step_ended()
         self._follow()
-        self._recorded, self._place = self.calls_recorded(), self.place()
         self._calls = None
-
-    def calls_recorded(self) -> int:
-        return self._recorded if self._calls is None else self._calls.counted()[2]
-
-    def place(self) -> int:
-        """Index of the next call in the file of values; without one, of all calls."""
-        place = self._place if self._calls is None else self._calls.place_in_values()
-        return self.calls_recorded() if place is None else place
 
     def phase(self) -> Phase:
         """The phase of the recording that runs; ``other`` where none does."""
@@ -153,18 +137,26 @@ class EventLog:
         entry.values_differ |= entry.value != value
         entry.last = position
         entry.count += 1
-        if calls is not None and kind is not EventKind.FIRST_USE:
-            self._hold_against(calls, entry)
+        is_settled = entry.count > _LOOKS or (entry.after_calls and entry.parts_phases)
+        if calls is not None and kind is not EventKind.FIRST_USE and not is_settled:
+            forward, backward, total = calls.totals()
+            entry.after_calls |= forward > 0
+            if forward and entry.parted_at is None:
+                entry.parted_at = total
+            if forward and calls.step_has_forward():
+                self._open.setdefault(entry, backward)
         return entry
 
     def changed(self, kind: EventKind, name: str, *, frame: FrameType | None, before: str, value: str) -> None:
         """Note that ``name`` took another value; a value that is taken back before anything read it makes no event."""
         if before == value or os.getpid() != self._process:
             return
-        counted = None if self._calls is None else self._calls.counted()
-        if kind is EventKind.SETTING and self._calls is not None:
-            self._calls.setting_changed(name, before, value)
-        until_now = self._happened(kind, counted)
+        # Equal at two moments if nothing between can have read it: a first use a variable, a call a setting.
+        until_now: object = len(self.used) if kind is EventKind.VARIABLE else object()
+        if self._calls is not None:
+            until_now = len(self.used), self._calls.totals()[2]
+            if kind is EventKind.SETTING:
+                self._calls.setting_changed(name, before, value)
         last = self._changes.pop((kind, name), None)
         if last is not None and (last[1], last[2]) == (value, until_now):
             last[0].count -= 1
@@ -193,34 +185,17 @@ class EventLog:
         """All events, by their first position."""
         self._close_steps()
         self._follow()
-        entries = sorted(self._entries.values(), key=lambda entry: entry.first)
-        return tuple(entry.event() for entry in entries)
-
-    def _happened(self, kind: EventKind, counted: tuple[int, int, int] | None) -> object:
-        """Equal at two moments if nothing between can have read it: a first use a variable, a call a setting."""
-        if counted is not None:
-            return len(self.used), counted[2]
-        return len(self.used) if kind is EventKind.VARIABLE else object()
-
-    def _hold_against(self, calls: RecordedCalls, entry: EventEntry) -> None:
-        if entry.count > _LOOKS or (entry.after_calls and entry.parts_phases):
-            return
-        forward, backward, total = calls.counted()
-        entry.after_calls |= forward > 0
-        if forward and entry.parted_at is None:
-            entry.parted_at = total
-        if forward and calls.step_has_forward():
-            self._open.setdefault(entry, backward)
+        return tuple(entry.event() for entry in sorted(self._entries.values(), key=lambda entry: entry.first))
 
     def _follow(self) -> None:
         """Mark the events that calls were recorded after."""
         if self._calls is not None:
-            total = self._calls.counted()[2]
+            total = self._calls.totals()[2]
             for entry in self._entries.values():
                 entry.is_followed |= entry.parted_at is not None and total > entry.parted_at
 
     def _close_steps(self) -> None:
         if self._open and self._calls is not None:
-            backward = self._calls.counted()[1]
+            backward = self._calls.totals()[1]
             for entry, before in self._open.items():
                 entry.parts_phases |= backward > before

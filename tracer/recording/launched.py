@@ -15,7 +15,7 @@ import textwrap
 import weakref
 from _thread import get_ident
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from types import FrameType
@@ -82,13 +82,13 @@ class _Reader:
         self._read.add(id(function))
         try:
             text = textwrap.dedent(inspect.getsource(function))
-            tree = ast.parse(text)
-        except (OSError, TypeError, SyntaxError, ValueError, RecursionError):
+            definition = next(node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+        except (OSError, TypeError, SyntaxError, ValueError, RecursionError, StopIteration):
             return False
-        definition = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
-        if definition is None:
-            return False
-        names = _names_around(function)
+        names = dict(function.__globals__)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+            with suppress(ValueError):  # not filled yet
+                names[name] = cell.cell_contents
         pointers = _Pointers(definition, self._whole_numbers) if is_kernel else None
         unused = {id(node.value) for node in ast.walk(definition) if isinstance(node, ast.Expr)}
         for node in _body(definition):
@@ -114,8 +114,7 @@ class _Reader:
             into = next(iter((*node.args, *keywords)), None)
             if pointers is None or into is None or not pointers.are_of_whole_numbers(into):
                 self.adds = True
-            elif is_used:
-                self.is_uncertain = True
+            self.is_uncertain |= is_used
         elif called == _ASSEMBLY:
             source = ast.get_source_segment(text, node) or ""
             self.is_uncertain |= "atom" in source or "red." in source
@@ -161,14 +160,6 @@ def _outside_loads(node: ast.AST) -> Iterator[ast.AST]:
 def _last_name(node: ast.expr) -> str:
     """``atomic_add`` of ``tl.atomic_add``."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _names_around(function: Any) -> dict[str, Any]:
-    closed = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-        with suppress(ValueError):  # not filled yet
-            closed[name] = cell.cell_contents
-    return {**function.__globals__, **closed}
 
 
 def _resolved(node: ast.AST, names: Mapping[str, Any]) -> Any:
@@ -226,7 +217,20 @@ class LaunchedRecord:
             self._knows_triton = True
             WATCHES.look_again()
 
-    def launched(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType | None) -> None:
+    def runs(self, call: WatchedCall) -> None:
+        if not call.kwargs.get("warmup"):
+            named = {**dict(zip(getattr(call.first, "arg_names", ()), call.args[1:], strict=False)), **call.kwargs}
+            self.launched(
+                call.first, {name: named[name] for name in named if name not in ("grid", "warmup")}, call.frame
+            )
+
+    def compiled_runs(self, call: WatchedCall) -> None:
+        """A kernel that was compiled ahead of time is launched: ``kernel[grid](...)``."""
+        function = getattr(getattr(call.first, "src", None), "fn", None)
+        self.launched(function if function is not None else call.first, {}, call.frame)
+
+    def launched(self, function: Any, arguments: dict[str, Any], frame: FrameType | None) -> None:
+        """``function`` is launched at ``frame`` with ``arguments``, as far as they are known."""
         node = seams.current_node()
         if self.is_timing or (node is None and get_ident() != self._attribution.modules.thread):
             return
@@ -236,7 +240,7 @@ class LaunchedRecord:
             frame = frame.f_back
         self._on_unseen()
         python = python_function(function)
-        tensors = _tensors(function, args, kwargs)
+        tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
         raw = next(((tensor.dtype, tensor.device, tensor.layout, tensor.ndim) for tensor in tensors.values()), None)
         kernel = self._kernel_of(function, python, raw)
         whole = {name: str(tensor.dtype).removeprefix("torch.").startswith(_WHOLE) for name, tensor in tensors.items()}
@@ -258,23 +262,23 @@ class LaunchedRecord:
             counter = self.launches[key] = CallCounter(origin, raw, None, name, (kernel, kernel.atomic[kinds]))
         counter.count += 1
         if self.values is not None and tensors:
-            named = {**dict(zip(getattr(function, "arg_names", ()), args, strict=False)), **kwargs}
-            numbers = ", ".join(f"{name}={value!r}" for name, value in named.items() if isinstance(value, (int, float)))
+            plain = {name: value for name, value in arguments.items() if isinstance(value, (int, float))}
+            numbers = ", ".join(f"{name}={value!r}" for name, value in plain.items())
             if (reading := self.values.before(tensors.values(), numbers)) is not None:
                 from tracer.trace.values import Group
 
                 group = Group(op=f"triton.{kernel.name}", **counter.origin.in_words())
                 self._begun[get_ident()] = reading, group, [*map(weakref.ref, tensors.values())]
 
-    def ended(self) -> None:
+    def ended(self, call: WatchedCall) -> None:
         """The kernel was launched: what it writes is digested behind it."""
         reading, group, tensors = self._begun.pop(get_ident(), (None, None, ()))
         if reading is not None and group is not None and self.values is not None:
             self.values.after(reading, group, [tensor for each in tensors if (tensor := each()) is not None])
 
-    def tuned(self, autotuner: Any) -> None:
+    def tuned(self, call: WatchedCall) -> None:
         """Triton's autotuner ran a kernel, and has chosen its configuration."""
-        function = autotuner
+        function = autotuner = call.first
         while hasattr(function, "fn") and not inspect.isfunction(function.fn):
             function = function.fn  # below autotuners and heuristics
         entry = self._kernels.get(id(function))
@@ -283,9 +287,8 @@ class LaunchedRecord:
             entry[1].choice = spelled(chosen)
 
     def _kernel_of(self, function: Any, python: Any, raw: Any) -> _LaunchedKernel:
-        entry = self._kernels.get(id(function))
-        if entry is not None:
-            return entry[1]
+        if id(function) in self._kernels:
+            return self._kernels[id(function)][1]
         name = str(getattr(python or function, "__name__", "unnamed"))
         if any(kernel.name == name for _, kernel in self._kernels.values()):
             name = f"{getattr(python or function, '__module__', '')}.{name}"
@@ -302,56 +305,37 @@ class LaunchedRecord:
     # --- what a trace holds ---
 
     def kernels(self) -> tuple[Kernel, ...]:
-        spellings: dict[str, list[tuple[_LaunchedKernel, bool | None]]] = defaultdict(list)
+        spellings = defaultdict[str, list[tuple[_LaunchedKernel, bool | None]]](list)
         for kernel, atomic in (counter.extra for counter in self.launches.values()):
             spellings[kernel.spelled(atomic)].append((kernel, atomic))
-        return tuple(self._kernel(name, *zip(*each, strict=True)) for name, each in spellings.items())
-
-    def _kernel(self, name: str, kernels: Sequence[_LaunchedKernel], verdicts: Sequence[bool | None]) -> Kernel:
-        kernel = kernels[0]
-        return Kernel(
-            name=name,
-            language=KernelLanguage.USER_TRITON,
-            device=kernel.device,
-            atomic=True if True in verdicts else None if None in verdicts else False,
-            is_parallel=not kernel.is_interpreted,  # the interpreter runs one program after the other
-            choice=kernel.choice,
-            by_stopwatch=True if kernel.choice else None,
-        )
+        kernels = []
+        for name, launched in spellings.items():
+            kernel, verdicts = launched[0][0], [atomic for _, atomic in launched]
+            kernels.append(
+                Kernel(
+                    name=name,
+                    language=KernelLanguage.USER_TRITON,
+                    device=kernel.device,
+                    atomic=True if True in verdicts else None if None in verdicts else False,
+                    is_parallel=not kernel.is_interpreted,  # the interpreter runs one program after the other
+                    choice=kernel.choice,
+                    by_stopwatch=True if kernel.choice else None,
+                )
+            )
+        return tuple(kernels)
 
     def groups(self) -> Iterator[tuple[int, CallGroup]]:
-        return ((counter.order, _group(counter)) for counter in self.launches.values())
-
-
-def _group(counter: CallCounter) -> CallGroup:
-    kernel, atomic = counter.extra
-    return CallGroup(
-        op=f"triton.{kernel.name}",
-        **counter.origin.in_words(),
-        count=counter.count,
-        node=counter.node,
-        facts=facts.common_facts(counter.raw),
-        kernels=(kernel.spelled(atomic),),
-    )
-
-
-def _tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """The tensors of a launch by the names of their parameters."""
-    names = list(getattr(function, "arg_names", ()))
-    arguments = {**dict(zip(names, args, strict=False)), **kwargs}
-    return {str(name): value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
-
-
-def _on_run(listener: LaunchedRecord, call: WatchedCall) -> None:
-    if not call.kwargs.get("warmup"):
-        keywords = {name: value for name, value in call.kwargs.items() if name not in ("grid", "warmup")}
-        listener.launched(call.args[0], call.args[1:], keywords, call.frame)
-
-
-def _on_compiled(listener: LaunchedRecord, call: WatchedCall) -> None:
-    """A kernel that was compiled ahead of time is launched: ``kernel[grid](...)``."""
-    function = getattr(getattr(call.first, "src", None), "fn", None)
-    listener.launched(function if function is not None else call.first, (), {}, call.frame)
+        for counter in self.launches.values():
+            kernel, atomic = counter.extra
+            group = CallGroup(
+                op=f"triton.{kernel.name}",
+                **counter.origin.in_words(),
+                count=counter.count,
+                node=counter.node,
+                facts=facts.common_facts(counter.raw),
+                kernels=(kernel.spelled(atomic),),
+            )
+            yield counter.order, group
 
 
 def _timed(time: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -369,13 +353,14 @@ def _timed(time: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 def _watched() -> Iterator[WatchedFunction]:
     for module, name in (("jit", "JITFunction"), ("interpreter", "InterpretedFunction")):
         runs = [(loaded(f"triton.runtime.{module}", name), "run")]
-        yield WatchedFunction(runs, before=_on_run, after=lambda listener, _: listener.ended())
-    yield WatchedFunction([(loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
+        yield WatchedFunction(runs, before=LaunchedRecord.runs, after=LaunchedRecord.ended)
+    yield WatchedFunction(
+        [(loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=LaunchedRecord.compiled_runs
+    )
     autotuner = loaded("triton.runtime.autotuner", "Autotuner")
     yield WatchedFunction([(autotuner, "_bench")], around=_timed)
-    yield WatchedFunction([(autotuner, "run")], after=lambda listener, call: listener.tuned(call.first))
-    graph = loaded(*compile_seams.CUDA_GRAPH)
-    yield WatchedFunction([(graph, "replay")], before=LaunchedRecord.replayed)
+    yield WatchedFunction([(autotuner, "run")], after=LaunchedRecord.tuned)
+    yield WatchedFunction([(loaded(*compile_seams.CUDA_GRAPH), "replay")], before=LaunchedRecord.replayed)
 
 
 #: The watches of this process.

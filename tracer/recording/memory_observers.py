@@ -57,6 +57,7 @@ class StorageObservers:
         self.registry = StorageRegistry()
         self.indices = Indices(self.registry)
         self.unwritten = UnwrittenMemory(self.registry, self.indices)
+        self._tables = (self.unwritten, self.indices, self.indices.values)
         self.writes = MemoryObserver(self.unwritten)
         self.copies = CopiesInFlight(self.registry)
         self.all: tuple[Observer, ...] = (
@@ -85,44 +86,42 @@ class StorageObservers:
 
     @property
     def is_following(self) -> bool:
-        return bool(self.unwritten.live or self.indices.live or self.indices.values.live)
+        return any(table.live for table in self._tables)
 
     def opaque(self, info: OverloadInfo, args: Args, kwargs: Kwargs) -> None:
         """A call is about to be made of which only the arguments are known."""
         if not self.is_following:
             return
+        if isinstance(info.func, seams.HigherOrderOperator):
+            self.give_up_all()
         with seams.without_torch_function():
             for tensor, _ in info.access.tensors(args, kwargs):
                 self._escaped(tensor)
-        if isinstance(info.func, seams.HigherOrderOperator):
-            self.give_up_all()
 
     def handed_over(self, inputs: Any) -> HandedOver:
         """A region is about to run on ``inputs``: returns what is known of them."""
-        allocations: list[tuple[int, FreshMemory]] = []
-        distinct: dict[int, Distinct] = {}
+        known = HandedOver([], {})
         try:
             for place, value in enumerate(inputs) if self.is_following else ():
                 if isinstance(value, _Tensor):
-                    allocation = self.unwritten.handed_over(value)
-                    numbers = self.indices.of(value)
+                    allocation, numbers = self.unwritten.handed_over(value), self.indices.of(value)
                     self._escaped(value)
                     if allocation is not None:
-                        allocations.append((place, allocation))
+                        known.unwritten.append((place, allocation))
                     if numbers is not None:
-                        distinct[place] = numbers
+                        known.distinct[place] = numbers
         except Exception:  # a tensor without a storage
             self.give_up_all()
             return HandedOver([], {})
-        return HandedOver(allocations, distinct)
+        return known
 
     def give_up_all(self) -> None:
         """Something ran that may write to any tensor, unseen."""
-        for table in (self.unwritten, self.indices, self.indices.values):
+        for table in self._tables:
             table.give_up_all()
 
     def _escaped(self, tensor: torch.Tensor) -> None:
-        for table in (self.unwritten, self.indices, self.indices.values):
+        for table in self._tables:
             table.give_up_part(tensor)
 
 
@@ -344,7 +343,6 @@ class _InFlight(StorageTable[_Clash]):
             self.drop(identity)
 
     def give_up_all(self) -> None:
-        """Forget all."""
         for identity in list(self.live):
             self.drop(identity)
 
@@ -356,13 +354,13 @@ class CopiesInFlight(Observer):
 
     def __init__(self, registry: StorageRegistry) -> None:
         self._table = _InFlight(registry)
+        self.met = self._table.met
         self._computed: StorageTable[bool] = StorageTable(registry)
         """Memory of results that ask for a gradient, and were detached."""
         self._follows = False
         self._detaching: set[OverloadInfo] = set()
         self.on_first: Callable[[], None] = lambda: None
         """Called with the first such copy: from then on it wants calls of every op."""
-        self.met = self._table.met
 
     def wants(self, info: OverloadInfo) -> Interest:
         if row_of(bare_name(info.name)).detaches:

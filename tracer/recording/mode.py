@@ -20,10 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tracer.facts import Args, Kwargs
 from tracer.names import Phase
 from tracer.recording import calls as facts
-from tracer.recording.calls import form_of
+from tracer.recording.calls import are_plain, named_arguments
 from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
-from tracer.recording.observers import Caller, Observer, Wanted, begin, end, wanted_by
+from tracer.recording.observers import Caller, Observer, Wanted, wanted_by
 from tracer.recording.origin import LIBRARY, USER, WRAPPER
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import IMPORTING, OUTSIDE, ModuleSettings
@@ -104,7 +104,7 @@ class RecordingMode(TorchDispatchMode):
         asked = None
         if info.readers:
             plain = info.plain
-            asked = plain.answers if plain is not None and plain.holds(args) else info.read(args, kwargs)
+            asked = plain if plain is not None and are_plain(args) else info.read(args, kwargs)
         node = _current_node()
         if node is not None:
             counter = self._backward(info, tensor, asked, node, frame)
@@ -112,11 +112,11 @@ class RecordingMode(TorchDispatchMode):
             counter = self._in_optimizer(info, tensor, asked, frame)
         else:
             counter = self._forward(info, tensor, asked, frame)
-        if counter.form is None:
-            counter.form = form_of(args, kwargs)
+        if counter.given is None:
+            counter.given = named_arguments(func, args, kwargs, counter.raw[1].type)
         begun: list[Any] | None = None
         for before, after, interest, _ in info.observers:
-            if interest:  # ``begin`` and ``end``, without calling them: every optimizer's call comes this way
+            if interest:
                 if begun is None:
                     begun, kwargs = [], kwargs or {}
                 begun.append((after, None if before is None else before(info, counter, asked, args, kwargs)))
@@ -286,12 +286,11 @@ class RecordingMode(TorchDispatchMode):
         if info.is_composite and not (info.has_kernel_of_a_layout and facts.has_other_layout(args)):
             return self._composite(info, func, raw, asked, args, kwargs, frame)
         if tensor is None and info.makes_tensors:
-            return self._made_of_nothing(info, func, asked, args, kwargs, frame)
+            return self._observed(info.observers, func, info, None, asked, args, kwargs, frame)
         devices = seams.claimed_devices(map(itemgetter(0), info.access.tensors(args, kwargs))) if is_fake else ()
         self.lies_on_device = self.lies_on_device or "cuda" in devices
         counter = self._record(info, raw, asked, frame, tensor, ON_HOST if devices == {"cpu"} else None)
         counter.is_fake = is_fake
-        self._note_form(counter, args, kwargs)
         observers: Iterable[Wanted] = info.observers
         if is_fake:  # nothing is computed: observers of storages see the call, those that read data do not
             for observer in self.observers:
@@ -301,69 +300,79 @@ class RecordingMode(TorchDispatchMode):
             calls_kernel = seams.is_made_of_ops(func) and seams.dispatch_mode_count() == seams.answers_reads()
         else:
             calls_kernel = seams.dispatch_mode_count() == 0
+        call = func
         if info.lacks_autograd and tensor is not None and calls_kernel:
             key = seams.kernel_of(func, tensor)
-            if key is not None and (info.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
+            takes_gradient = _is_grad_enabled() and any(
+                each.requires_grad for each in facts.tensors((*args, *kwargs.values()))
+            )
+            if key is not None and (info.mutates or takes_gradient):
                 self._storages.opaque(info, args, kwargs)
 
-                def kernel(*args: Any, **kwargs: Any) -> Any:
+                def call(*args: Any, **kwargs: Any) -> Any:
                     with self:
                         return seams.call_kernel(func, key, args, kwargs)
 
-                return self._observed(observers, kernel, info, counter, asked, args, kwargs, frame)
-        return self._observed(observers, func, info, counter, asked, args, kwargs, frame)
+        return self._observed(observers, call, info, counter, asked, args, kwargs, frame)
 
-    @staticmethod
     def _observed(
+        self,
         wanted: Iterable[Wanted],
         call: Any,
         info: OverloadInfo,
-        counter: CallCounter,
+        counter: CallCounter | None,
         asked: Any,
         args: Args,
         kwargs: Kwargs,
         frame: Caller,
     ) -> Any:
-        """Make a call on the longer path, where a ``__torch_function__`` may be active: observers are spared it."""
+        """Make a call on the longer path, where a ``__torch_function__`` may be active: observers are spared it.
+
+        Without tensors among the arguments there is no ``counter`` yet: the group depends on the result.
+        """
         with seams.without_torch_function():
-            begun = begin(wanted, info, counter, asked, args, kwargs)
+            if counter is not None:
+                self._keep_arguments(info, counter, args, kwargs)
+            begun = [
+                (after, None if before is None else before(info, counter, asked, args, kwargs))
+                for before, after, interest, _ in wanted
+                if interest
+            ]
         result = call(*args, **kwargs)
-        if begun:
-            with seams.without_torch_function():
-                end(begun, info, counter, args, kwargs, result, frame)
+        if counter is None:
+            tensor = facts.first_tensor((result,))
+            is_fake = tensor is not None and seams.is_fake(type(tensor))
+            if is_fake and seams.is_tracing(frame):
+                return result
+            counter = self._record_made(info, tensor, asked, args, kwargs, frame)
+            counter.is_fake = is_fake
+            self.fake_calls += is_fake
+        with seams.without_torch_function():
+            for after, token in begun:
+                after(token, info, counter, args, kwargs, result, frame)
         return result
 
-    def _made_of_nothing(
-        self, info: OverloadInfo, func: Any, asked: Any, args: Args, kwargs: Any, frame: Caller
-    ) -> Any:
-        """Make a call without tensor arguments: its group depends on its result."""
-        with seams.without_torch_function():
-            begun = begin(info.observers, info, None, asked, args, kwargs)
-        result = func(*args, **kwargs)
-        tensor = facts.first_tensor((result,))
-        is_fake = tensor is not None and seams.is_fake(type(tensor))
-        if is_fake and seams.is_tracing(frame):
-            return result
-        self.fake_calls += is_fake
+    def _record_made(
+        self, info: OverloadInfo, tensor: Any, asked: Any, args: Args, kwargs: Kwargs, frame: Caller
+    ) -> CallCounter:
+        """Count a call without tensor arguments, which made ``tensor``."""
         with seams.without_torch_function():
             raw = None if tensor is None else self._raw(tensor)
         scope = self._modules.scope
         if tensor is None and info.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
             self._modules.scope = IMPORTING
         counter = self._record(info, raw, asked, frame, None)
-        counter.is_fake = is_fake
-        self._note_form(counter, args, kwargs)
+        self._keep_arguments(info, counter, args, kwargs)
         self._modules.scope = scope
-        with seams.without_torch_function():
-            end(begun, info, counter, args, kwargs, result, frame)
-        return result
+        return counter
 
     @staticmethod
-    def _note_form(counter: CallCounter, args: Args, kwargs: Kwargs) -> None:
-        """Keep the form of the arguments of a group's first call."""
-        if counter.form is None:
+    def _keep_arguments(info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs) -> None:
+        """Keep the arguments of a group's first call."""
+        if counter.given is None:
             with seams.without_torch_function():
-                counter.form = form_of(args, kwargs)
+                device = "" if counter.raw is None else counter.raw[1].type
+                counter.given = named_arguments(info.func, args, kwargs, device)
 
     def _composite(
         self, info: OverloadInfo, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: Caller
@@ -371,11 +380,10 @@ class RecordingMode(TorchDispatchMode):
         """Run the only kernel of a composite op that arrived whole (inference mode), with this mode active."""
         if info.decomposes:
             counter = self._record(info, raw, asked, frame, None, ("body_recorded", True))
-            self._note_form(counter, args, kwargs)
+            self._keep_arguments(info, counter, args, kwargs)
             with self:
                 return seams.call_composite(func, args, kwargs)
         counter = self._record(info, raw, asked, frame, None)
-        self._note_form(counter, args, kwargs)
         self._storages.opaque(info, args, kwargs)
         return self._observed(info.observers, func, info, counter, asked, args, kwargs, frame)
 

@@ -79,42 +79,10 @@ def wanted_by(observers: Iterable[Observer], info: OverloadInfo) -> tuple[Wanted
     """Ask each observer whether it wants calls of this overload. An empty mapping may fill later: it is an answer."""
     wanted = []
     for observer in observers:
-        interest = observer.wants(info)
-        if interest is not False:
-            looks_before = type(observer).before is not Observer.before
-            wanted.append(
-                Wanted(observer.before if looks_before else None, observer.after, interest, observer.reads_data)
-            )
+        if (interest := observer.wants(info)) is not False:
+            before = None if type(observer).before is Observer.before else observer.before
+            wanted.append(Wanted(before, observer.after, interest, observer.reads_data))
     return tuple(wanted)
-
-
-BegunObservers = list[tuple[Callable[..., None], Any]]
-"""The functions to call when a call has returned, each with the result of its ``before``."""
-
-
-def begin(
-    wanted: Iterable[Wanted], info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
-) -> BegunObservers:
-    """Tell the observers that want this call that it is about to be made."""
-    return [
-        (after, None if before is None else before(info, counter, asked, args, kwargs))
-        for before, after, interest, _ in wanted
-        if interest
-    ]
-
-
-def end(
-    begun: BegunObservers,
-    info: OverloadInfo,
-    counter: CallCounter,
-    args: Args,
-    kwargs: Kwargs,
-    result: Any,
-    frame: Caller,
-) -> None:
-    """Tell them that it returned, in the same order."""
-    for after, token in begun:
-        after(token, info, counter, args, kwargs, result, frame)
 
 
 class KeptInputs(Observer):
@@ -140,7 +108,11 @@ class KeptInputs(Observer):
         """Copy what the first call of a chosen group is about to read."""
         if counter is None or counter.count != 1 or counter in self._names:
             return
-        if not self._is_chosen(self._describe(info, counter)):
+        group = self._describe(info, counter)
+        packet, places = group.op.rpartition(".")[0], (group.location, group.called_from)
+        files = (place.rpartition(":")[0] for place in places)
+        names = (group.op, packet, packet.partition(".")[2], *places, *files, group.module)
+        if not any(fnmatchcase(name, glob) for name in names if name for glob in self._globs):
             return
         with seams.without_torch_function(), seams.without_modes():
             tensors = dict(_tensors(info.func, args, kwargs))
@@ -162,12 +134,6 @@ class KeptInputs(Observer):
         from safetensors.torch import save
 
         write_whole(path, save(self._tensors, {"format": "pt"}), error=TraceError)
-
-    def _is_chosen(self, group: CallGroup) -> bool:
-        packet = group.op.rpartition(".")[0]
-        names = (group.op, packet, packet.partition(".")[2], group.location, group.called_from, group.module)
-        files = (place.rpartition(":")[0] for place in (group.location, group.called_from))
-        return any(fnmatchcase(name, glob) for name in (*names, *files) if name for glob in self._globs)
 
 
 def _tensors(func: Any, args: Args, kwargs: Kwargs) -> Iterator[tuple[str, torch.Tensor]]:

@@ -282,32 +282,32 @@ class OneRank(msgspec.Struct, frozen=True):
     def variables(self) -> dict[str, str]:
         """The environment variables that ``torchrun`` sets for it."""
         local = self.local_world_size
-        numbers = {
+        variables: dict[str, object] = {
             "RANK": self.rank,
             "WORLD_SIZE": self.world_size,
             "LOCAL_RANK": self.rank % local,
             "LOCAL_WORLD_SIZE": local,
             "GROUP_RANK": self.rank // local,
             "GROUP_WORLD_SIZE": self.world_size // local,
+            "ROLE_NAME": "default",
             "ROLE_RANK": self.rank,
             "ROLE_WORLD_SIZE": self.world_size,
+            "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": 29500,
             "TORCHELASTIC_RESTART_COUNT": 0,
             "TORCHELASTIC_MAX_RESTARTS": 0,
+            "TORCHELASTIC_RUN_ID": "none",
         }
-        words = {"MASTER_ADDR": "127.0.0.1", "ROLE_NAME": "default", "TORCHELASTIC_RUN_ID": "none"}
-        return {**{name: str(number) for name, number in numbers.items()}, **words}
+        return {name: str(value) for name, value in variables.items()}
 
     @contextmanager
     def in_environment(self) -> Iterator[None]:
         """``variables`` are set in the block, and as they were after it."""
-        before = {name: os.environ.get(name) for name in self.variables()}
+        before = {name: os.environ[name] for name in self.variables() if name in os.environ}
         os.environ.update(self.variables())
         try:
             yield
         finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
+            for name in self.variables().keys() - before.keys():
+                os.environ.pop(name, None)
+            os.environ.update(before)

@@ -290,6 +290,11 @@ def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
     return lift if replacements else None
 
 
+def answered_by(around: Callable[[Callable[..., Any], Any, Any], Any], *holders: Holder) -> Callable[[], None]:
+    """Have ``around`` make the calls of the functions that ``holders`` hold; return a function that ends it."""
+    return place(holders, Watch(around=around)) or (lambda: None)
+
+
 def _placed_in(owner: Any, name: str) -> Replacement | None:
     """The replacement of the function that ``owner`` holds under ``name``, put in its place if it is not yet."""
     raw = _raw(owner, name)
@@ -428,11 +433,7 @@ class Watchers(Generic[Listener]):
 
     def look_again(self) -> None:
         """Watch what was loaded since, if anybody listens."""
-        self.watch(self._find() if self.listeners else ())
-
-    def watch(self, targets: Iterable[WatchedFunction]) -> None:
-        """Replace the functions of ``targets``, unless they are replaced already."""
-        for target in targets:
+        for target in self._find() if self.listeners else ():
             holders = {(id(owner), name): (owner, name) for owner, name in target.holders if owner is not None}
             new = holders.keys() - self._lifts.keys()
             lift = place([holders[key] for key in holders if key in new], self._watch(target)) if new else None
@@ -455,8 +456,7 @@ class Watchers(Generic[Listener]):
             return Watch(around=target.around)
         if target.asked is not None:
             return Watch(asked=partial(self._tell, target.asked))
-        after = None if target.after is None else partial(self._tell, target.after)
-        return Watch(before, after)
+        return Watch(before, None if target.after is None else partial(self._tell, target.after))
 
     def _tell(self, tell: Callable[[Any, Any], None], of: Any) -> None:
         for listener in self.listeners:

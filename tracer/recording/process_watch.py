@@ -129,15 +129,14 @@ class VariableEvents:
 
     def changed(self, name: str, before: str, value: str, frame: FrameType | None) -> None:
         """Note the change of a variable; an empty value is one that is not set."""
-        if name in self._names and before != value and not _is_by_torch(frame):
+        if name not in self._names or before == value:
+            return
+        files = (caller.f_code.co_filename for caller in outwards(frame))
+        setter = next((file for file in files if not file.endswith(_PASSING)), "")
+        # What torch sets for its compiler's cache or a worker is not the program's.
+        if not is_torchs_own(setter):
             self._look()
             self._log.changed(EventKind.VARIABLE, name, frame=frame, before=before, value=value)
-
-
-def _is_by_torch(frame: FrameType | None) -> bool:
-    """Return whether torch set it. What it sets for its compiler's cache or a worker is not the program's."""
-    files = (caller.f_code.co_filename for caller in outwards(frame))
-    return is_torchs_own(next((file for file in files if not file.endswith(_PASSING)), ""))
 
 
 class _Telling(dict[Any, Any]):

@@ -13,7 +13,7 @@ import torch
 
 from tracer.recording import launched
 from tracer.recording.blind_spots import BlindSpots
-from tracer.recording.call_record import CallRecord, RecordingState, drawn_by, rank_and_world_size
+from tracer.recording.call_record import CallRecord, drawn_by, rank_and_world_size
 from tracer.recording.compiled.executions import RUNS
 from tracer.recording.compiled.hiding import leave_to_python
 from tracer.recording.memory_observers import StorageObservers
@@ -90,15 +90,16 @@ class Recorder:
         self.storages = StorageObservers()
         self.generators = GeneratorRecord(SEEDS, HOST)
         self.mode = RecordingMode(self.attribution, asked, self.storages)
-        self._state = RecordingState(options, self.attribution, self.mode, self.watch)
-        self._calls = CallRecord(self._state, self.storages, self.blind_spots, asked_compiled)
+        calls = self._calls = CallRecord(
+            options, self.mode, self.watch, self.storages, self.blind_spots, asked_compiled
+        )
         sites.on_compiled, sites.on_line = self.blind_spots.compiled_code_ran, self.blind_spots.look_for_natives
         self.optimizer.begins, self.optimizer.failed = self._step_begins, self._failed
         self.storages.copies.on_first = self.mode.ask_again
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.storages.give_up_all
         self.watch.on_compiler = self._compiler_loaded
-        calls, children, spots, launches = self._calls, self.watch.children, self.blind_spots, launched.WATCHES
+        children, spots, launches = self.watch.children, self.blind_spots, launched.WATCHES
         self._parts = [
             RecorderPart(self.watch.enter, self.watch.leave, self.watch.fields),
             RecorderPart(modules.start, modules.stop),
@@ -108,8 +109,8 @@ class Recorder:
             RecorderPart(partial(RUNS.add, calls.executions), partial(RUNS.discard, calls.executions)),
             RecorderPart(partial(launches.add, calls.launched), partial(launches.discard, calls.launched)),
             RecorderPart(self.attribution.start),
-            RecorderPart(self._state.gradients.start, self._state.gradients.stop),
-            RecorderPart(self._state.start, self._state.stop),
+            RecorderPart(self._calls.gradients.start, self._calls.gradients.stop),
+            RecorderPart(self._calls.start, self._calls.stop),
             RecorderPart(self.generators.start, self.generators.stop),
             RecorderPart(self.storages.start, self.storages.stop, self.storages.fields),
             RecorderPart(fields=calls.fields),
@@ -128,15 +129,14 @@ class Recorder:
             self.blind_spots.on_unrecorded_module = kept.moments.runs_unrecorded
             kept.calls.memory.on_unrecorded_write = self.blind_spots.memory_changed
             kept.moments.has_unrecorded_threads = lambda: self.blind_spots.threads_computed
-            self._state.place_in_values = kept.file.place
             self._calls.launched.values = kept.launches
             self._parts.append(RecorderPart(kept.start, kept.stop))
             observers.append(kept.calls)
         if path is not None and options.magnitudes:
             from tracer.recording.magnitudes.place_recorder import CallPlaces, Draws, PlaceRecorder
 
-            file, ranks = self._file_at(path), rank_and_world_size()
-            found = self.magnitudes = PlaceRecorder(file, self.attribution, places, *ranks)
+            file = self._file_at(path)
+            found = self.magnitudes = PlaceRecorder(file, self.attribution, places, **rank_and_world_size())
             self._parts.append(RecorderPart(found.start, found.stop))
             observers += [found.gradients, Draws(found), *([CallPlaces(found)] if found.calls_of else [])]
         if options.keep is not None:
@@ -178,7 +178,7 @@ class Recorder:
         if self.file is None:
             from tracer.recording.values.call_values import ValuesFile
 
-            file = self.file = ValuesFile(path, self._state.header, self.optimizer)
+            file = self.file = ValuesFile(path, self._calls.header, self.optimizer)
             self._parts.append(RecorderPart(partial(self._begin, file), lambda: file.stop(self.partial)))
         return self.file
 
@@ -214,21 +214,21 @@ class Recorder:
             fields[name] = merged(fields[name])
         return Trace(
             tracer_version=version,
-            environment=self._state.settled(self._environment or process.capture_environment()),
-            sources=(self._state.source(fields["calls"], self.partial),),
+            environment=self._calls.settled(self._environment or process.capture_environment()),
+            sources=(self._calls.source(fields["calls"], self.partial),),
             watched_from_start=self.watch.from_start,
             generators=tuple(self.generators.generators(drawn_by(self._calls.counted()))),
             **fields,
         )
 
     def _look_again(self) -> None:
-        self._state.gradients.enters()
+        self._calls.gradients.enters()
         self.blind_spots.look_again()
         self._calls.launched.look_again()
 
     def _left(self, module: torch.nn.Module, output: Any) -> None:
         """An outermost module returned ``output``, or failed."""
-        self._state.gradients.leaves(module)
+        self._calls.gradients.leaves(module)
         if self.values is not None:
             self.values.model_returned(module, output)
 

@@ -16,7 +16,7 @@ from tests.support.lines import groups, record
 from tracer.facts import MISSING
 from tracer.facts.sizes import adaptive_windows_of_one, fractional_windows_of_one, windows_of_one
 from tracer.recording import calls as facts
-from tracer.recording.calls import asked_readers, form_of, named_arguments
+from tracer.recording.calls import asked_readers, named_arguments, tensor_form
 from tracer.tables.rules import DOMAINS
 from tracer.trace.records import Argument, NotKept, TensorForm, spelled
 
@@ -129,9 +129,7 @@ def test_a_tensor_that_answers_for_itself_is_not_asked() -> None:
         def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             raise AssertionError("nobody may ask")
 
-    from tracer.recording.calls import tensor_form
-
-    assert tensor_form(torch.Tensor._make_subclass(Asks, torch.zeros(2))) is ...
+    assert tensor_form(torch.Tensor._make_subclass(Asks, torch.zeros(2)), "cpu") == NotKept()
 
 
 DATA = torch.zeros(3, 4)
@@ -179,11 +177,11 @@ def test_an_argument_is_told_by_its_form_and_of_a_group_those_of_the_first_call(
 def test_lists_of_lists_survive_the_file_and_deeper_ones_are_left_out() -> None:
     data = torch.zeros(3)
     func = torch.ops.c10d.allgather_.default
-    given = named_arguments(func, form_of(([[data, data]], [data]), {}), "cpu")
+    given = named_arguments(func, ([[data, data]], [data]), {}, "cpu")
     form = TensorForm("float32", (3,))
     assert given["output_tensors"] == [[form, form]]
     assert msgspec.json.decode(msgspec.json.encode(given), type=dict[str, Argument]) == given
-    deeper = named_arguments(func, form_of(([[[data]]], [data]), {}), "cpu")
+    deeper = named_arguments(func, ([[[data]]], [data]), {}, "cpu")
     assert deeper["output_tensors"] == [[NotKept()]]
 
 

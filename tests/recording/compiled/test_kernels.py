@@ -19,7 +19,7 @@ from tracer.recording import compiled
 from tracer.recording.compiled import CompileLog, configurations, was_timed
 from tracer.recording.compiled.graph_text import AnnotatedTensor, Node
 from tracer.recording.compiled.kernel_text import (
-    atomic_lines,
+    adds_atomically,
     dispatches,
     match_kernels,
     may_call_kernels,
@@ -99,7 +99,7 @@ def test_each_kernel_is_named_once_with_its_language_and_the_number_of_its_calls
     ],
 )
 def test_only_additions_that_round_count_as_atomic(line: str, language: KernelLanguage, adds: bool) -> None:
-    assert bool(atomic_lines(line, language)) == adds
+    assert adds_atomically(line, language) == adds
 
 
 def test_a_kernel_of_the_cache_belongs_to_the_call_that_does_as_it_does_and_what_the_compiler_told_comes_first() -> (

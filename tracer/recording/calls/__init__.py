@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from math import isfinite
 from types import FrameType
 from typing import Any
 
-import msgspec
 import torch
 from torch._C import Generator
 from torch.nn.parameter import is_lazy
@@ -37,7 +36,6 @@ from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.host_generators import MOVED_ON, UNUSED, Drawn
 from tracer.recording.storage.known_numbers import Indices
 from tracer.recording.torch_private import seams
-from tracer.recording.torch_private.seams import claimed_device
 from tracer.trace.records import (
     ELSEWHERE,
     GENERATOR,
@@ -75,33 +73,21 @@ def primary_position(func: Any) -> int | None:
     return next((tensors[name] for name in tensors if name in ("self", "input")), next(iter(tensors.values()), None))
 
 
-def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
-    """The first tensor in ``values``, looking one list deep."""
+def tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors in ``values``, looking one list deep."""
     for value in values:
-        if isinstance(value, torch.Tensor):
-            return value
-        if isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, torch.Tensor):
-                    return item
-    return None
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor):
+                yield item
 
 
-def requires_grad(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return whether one of a call's tensors requires a gradient. Looks one list deep."""
-    return any(tensor.requires_grad for tensor in _tensors((*args, *kwargs.values())))
+def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
+    return next(tensors(values), None)
 
 
 def has_other_layout(values: Iterable[Any]) -> bool:
     """Return whether one of ``values`` is a nested, sparse, MKL-DNN or quantized tensor. Looks one list deep."""
-    return any(
-        tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided for tensor in _tensors(values)
-    )
-
-
-def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
-    lists = [value if isinstance(value, (list, tuple)) else (value,) for value in values]
-    return [item for items in lists for item in items if isinstance(item, torch.Tensor)]
+    return any(each.is_nested or each.is_quantized or each.layout is not torch.strided for each in tensors(values))
 
 
 def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None) -> dict[str, ArgumentReader]:
@@ -121,9 +107,8 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
 
 def _group_size_reader(func: Any) -> ArgumentReader | None:
     """A reader of the size of the process group of a call of ``func``; ``None`` if it takes none."""
-    if getattr(func, "namespace", "") not in _COLLECTIVES:
-        return None
-    group = argument_getter(func, "process_group", "group_name")
+    is_collective = getattr(func, "namespace", "") in _COLLECTIVES
+    group = argument_getter(func, "process_group", "group_name") if is_collective else None
     if group is None:
         return None
 
@@ -153,36 +138,14 @@ _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _PLAIN = frozenset({int, float, bool, complex, type(None), str, torch.dtype})
 
 
-class PlainAnswers(msgspec.Struct, frozen=True):
-    """The readers' answers for calls whose tensors are all strided and have elements: nearly all calls."""
-
-    answers: tuple[Any, ...]
-    """In the order of the readers."""
-    holds: Callable[[tuple[Any, ...]], bool]
-    """Whether they hold for a call with these arguments. False also where that is not certain."""
+def plain_answers(keys: Iterable[str]) -> tuple[Any, ...] | None:
+    """The readers' answers for a call whose arguments ``are_plain``; ``None`` where one must be read all the same."""
+    answers = tuple(FACTS[key].on_plain if key in FACTS else ASK for key in keys)
+    return None if not answers or ASK in answers else answers
 
 
-def plain_answers(keys: Iterable[str]) -> PlainAnswers | None:
-    """For an overload that is asked these; ``None`` where one has to be read in any case, or nothing is asked."""
-    asked = tuple(keys)
-    answers = tuple(FACTS[key].on_plain if key in FACTS else ASK for key in asked)
-    if not asked or ASK in answers:
-        return None
-    return PlainAnswers(answers, _are_full if "shape.no_elements" in asked else _are_strided)
-
-
-def _are_strided(args: tuple[Any, ...]) -> bool:
-    for value in args:
-        kind = type(value)
-        if kind is _Tensor or kind is _Parameter:
-            if value.layout is not _STRIDED:
-                return False
-        elif kind not in _PLAIN:
-            return False
-    return True
-
-
-def _are_full(args: tuple[Any, ...]) -> bool:
+def are_plain(args: tuple[Any, ...]) -> bool:
+    """Return whether all tensors are strided and have elements, as in nearly all calls; ``False`` if not certain."""
     for value in args:
         kind = type(value)
         if kind is _Tensor or kind is _Parameter:
@@ -199,8 +162,7 @@ def common_facts(raw: tuple[Any, ...] | None) -> dict[str, FactValue]:
         return {"device": "none", "dtype": "none", "layout": "none", "ndim": -1}
     dtype, device, layout, ndim = raw
     facts: dict[str, FactValue] = {"device": device_word(device), "dtype": dtype_word(dtype)}
-    word = layout_word(layout)
-    if word is not None:
+    if (word := layout_word(layout)) is not None:
         facts["layout"] = word
     if ndim is not None:
         facts["ndim"] = min(int(ndim), 6)
@@ -209,7 +171,7 @@ def common_facts(raw: tuple[Any, ...] | None) -> dict[str, FactValue]:
 
 def dtype_word(dtype: Any) -> str:
     """The vocabulary's word for a dtype: its name, with every float8 and every quantized format as one."""
-    name = str(dtype).removeprefix("torch.")
+    name = torch_word(dtype)
     if name.startswith("float8"):
         return "float8"
     if name.startswith(("qint", "quint")):
@@ -219,7 +181,7 @@ def dtype_word(dtype: Any) -> str:
 
 def layout_word(layout: Any) -> str | None:
     """The vocabulary's word for a layout, or ``None`` for one that it does not have."""
-    name = str(layout).removeprefix("torch.").removeprefix("_")
+    name = torch_word(layout).removeprefix("_")
     return name if name in _KNOWN_LAYOUTS else None
 
 
@@ -269,7 +231,7 @@ def draw_reader(func: Any) -> ArgumentReader | None:
         if passed is not None:
             return SEEDS.passed(passed)
         device = kwargs.get("device")
-        claimed = claimed_device(tensor) if device is None and tensor is not None else None
+        claimed = seams.claimed_device(tensor) if device is None and tensor is not None else None
         if claimed is not None:
             device = torch.device(claimed)
         elif device is None:
@@ -281,19 +243,16 @@ def draw_reader(func: Any) -> ArgumentReader | None:
             return drawn[0], MOVED_ON, ()
         return drawn if claimed is None else (*drawn[:2], ())  # there, and nowhere else
 
-    return read if str(func) != "aten.random_.default" else _without_base_seeds(read)
-
-
-def _without_base_seeds(read: ArgumentReader) -> ArgumentReader:
-    """``DataLoader`` draws a number for its workers each time: the loader's record says what they do with it."""
-
-    def read_but_base_seeds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def read_of_program(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """``DataLoader`` draws a number for its workers each time: the loader's record says what they do with it."""
         drawn = read(args, kwargs)
-        if drawn is not MISSING and args[0].ndim == 0 and _is_in_loader(sys._getframe(1)):
-            return drawn[0], UNUSED, ()
+        if drawn is not MISSING and args[0].ndim == 0:
+            callers = (walked.f_code for walked in islice(outwards(sys._getframe(1)), _STEPS_TO_CALLER))
+            if next((code.co_name for code in callers if code.co_filename == _LOADER_FILE), "") == "__init__":
+                return drawn[0], UNUSED, ()
         return drawn
 
-    return read_but_base_seeds
+    return read_of_program if str(func) == "aten.random_.default" else read
 
 
 def _is_recomputed_anew(frame: FrameType | None) -> bool:
@@ -305,11 +264,6 @@ def _is_recomputed_anew(frame: FrameType | None) -> bool:
             if saved is not None:
                 return not saved
     return False
-
-
-def _is_in_loader(frame: FrameType | None) -> bool:
-    codes = (walked.f_code for walked in islice(outwards(frame), _STEPS_TO_CALLER))
-    return next((code.co_name for code in codes if code.co_filename == _LOADER_FILE), "") == "__init__"
 
 
 def draw_facts(drawn: Drawn) -> dict[str, FactValue]:
@@ -329,97 +283,66 @@ def draw_facts(drawn: Drawn) -> dict[str, FactValue]:
 
 #: A list of more tensors is cut: a fused optimizer is handed hundreds.
 MOST = 32
-_LONGEST_WORD = 64
-_KEPT_AS_THEY_ARE = (int, float, bool, complex, type(None))
-_WORDS = (torch.dtype, torch.layout, torch.memory_format)
-
-
-class RawForm(msgspec.Struct, frozen=True):
-    """A tensor without its data, in torch's own objects."""
-
-    dtype: Any
-    shape: tuple[Any, ...]
-    stride: tuple[Any, ...] | None
-    """``None`` for a contiguous one, and for layouts without strides."""
-    device: str
-    layout: Any
-
-
 #: Depth of the lists that a trace holds: ``allgather_`` takes lists of lists of tensors.
 _DEEPEST = 2
+_LONGEST_WORD = 64
 
 
-def form_of(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
-    """The raw form of a call's arguments: positional ones, then those with a name."""
-    return tuple(map(_form, args)), tuple((name, _form(value)) for name, value in (kwargs or {}).items())
-
-
-def _form(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return tensor_form(value)
-    kind = type(value)
-    if kind in _KEPT_AS_THEY_ARE:
-        return value
-    if kind is list or kind is tuple:
-        return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
-    if kind is str:  # a keyword of the op; paths and texts of the user's are private
-        return value if len(value) <= _LONGEST_WORD and not set(value) & set("/\\\n") else ...
-    if kind is torch.device or kind in _WORDS:
-        return value
-    return Generator if isinstance(value, Generator) else ...
-
-
-def tensor_form(tensor: torch.Tensor) -> Any:
-    """The form of one tensor; ``...`` for a subclass with a dispatch of its own, or one without a shape yet."""
-    try:
-        if seams.answers_for_itself(type(tensor)) or is_lazy(tensor) or tensor.is_nested:
-            return ...
-        stride = tensor.stride() if tensor.layout is torch.strided else None
-        if stride is not None and tensor.is_contiguous():
-            stride = None
-        return RawForm(tensor.dtype, tuple(tensor.shape), stride, tensor.device.type, tensor.layout)
-    except Exception:  # an unforeseen kind of tensor: recording never stops a call
-        return ...
-
-
-def named_arguments(func: Any, form: tuple[Any, ...] | None, device: str) -> dict[str, Argument]:
-    """``form`` as a trace has it, by the schema's names; empty without one. Tensors on ``device`` do not name it."""
+def named_arguments(
+    func: Any, args: Iterable[Any], kwargs: Mapping[str, Any] | None, device: str
+) -> dict[str, Argument]:
+    """The arguments as a trace has them, by the schema's names; empty without one. ``device`` is left out of tensors'
+    forms."""
     schema = getattr(func, "_schema", None)
-    if schema is None or form is None:
+    if schema is None:
         return {}
-    positional, keywords = form
-    names = [argument.name for argument in schema.arguments]
-    return {name: _argument(value, device) for name, value in (*zip(names, positional, strict=False), *keywords)}
+    named = (*zip((argument.name for argument in schema.arguments), args, strict=False), *(kwargs or {}).items())
+    return {name: _argument(value, device) for name, value in named}
 
 
 def _argument(value: Any, device: str, depth: int = 0) -> Any:
-    if isinstance(value, RawForm):
-        return TensorForm(
-            _torch_word(value.dtype),
-            _sizes(value.shape),
-            None if value.stride is None else _sizes(value.stride),
-            "" if value.layout is torch.strided else _torch_word(value.layout).removeprefix("_"),
-            "" if value.device == device else value.device,
-        )
-    if isinstance(value, list):
-        return [_argument(item, device, depth + 1) for item in value] if depth < _DEEPEST else NotKept()
-    if value is ...:
-        return NotKept()
-    if isinstance(value, torch.device):
+    kind = type(value)
+    if isinstance(value, torch.Tensor):
+        return tensor_form(value, device)
+    if kind is bool or value is None or kind is TensorForm:
+        return value
+    if kind is int or kind is float or kind is complex:
+        is_json = isfinite(value) if kind is float else kind is int and -(2**63) <= value < 2**64
+        return value if is_json else Number(repr(value))
+    if (kind is list or kind is tuple) and depth < _DEEPEST:
+        parts = [_argument(item, device, depth + 1) for item in value[:MOST]]
+        return [*parts, NotKept()] if len(value) > MOST else parts
+    if kind is str and len(value) <= _LONGEST_WORD and not set(value) & set("/\\\n"):
+        return value  # a keyword of the op; paths and texts of the user's are private
+    if kind is torch.device:
         return DeviceType(value.type)
-    if value is Generator:
+    if isinstance(value, Generator):
         return TorchWord("Generator")
-    if type(value) in _WORDS:
-        return TorchWord(_torch_word(value))
-    is_json = isfinite(value) if type(value) is float else type(value) is not complex
-    is_json = is_json and (type(value) is not int or -(2**63) <= value < 2**64)
-    return value if is_json else Number(repr(value))
+    return TorchWord(torch_word(value)) if kind in (torch.dtype, torch.layout, torch.memory_format) else NotKept()
 
 
-def _torch_word(value: Any) -> str:
+def tensor_form(tensor: torch.Tensor, device: str) -> TensorForm | NotKept:
+    """The form of one tensor; not of a subclass with a dispatch of its own, or of one without a shape yet."""
+    try:
+        if seams.answers_for_itself(type(tensor)) or is_lazy(tensor) or tensor.is_nested:
+            return NotKept()
+        is_strided = tensor.layout is torch.strided
+        stride = _sizes(tensor.stride()) if is_strided else None
+        return TensorForm(
+            torch_word(tensor.dtype),
+            _sizes(tensor.shape),
+            None if is_strided and tensor.is_contiguous() else stride,
+            "" if is_strided else torch_word(tensor.layout).removeprefix("_"),
+            "" if tensor.device.type == device else tensor.device.type,
+        )
+    except Exception:  # an unforeseen kind of tensor: recording never stops a call
+        return NotKept()
+
+
+def torch_word(value: Any) -> str:
     return str(value).removeprefix("torch.")
 
 
-def _sizes(sizes: tuple[Any, ...]) -> tuple[int | None, ...]:
+def _sizes(sizes: Iterable[Any]) -> tuple[int | None, ...]:
     """Sizes; ``None`` for one that is not fixed."""
     return tuple(size if type(size) is int else None for size in sizes)

@@ -38,22 +38,14 @@ class CallCounter(msgspec.Struct, eq=False):
     """Whether its calls are on fake tensors."""
     settings: ModuleSettings = ()
     """The settings that had changed while recording, and their values for these calls."""
-    form: Any = None
-    """The arguments of its first call, as the readers of facts read them."""
+    given: dict[str, Any] | None = None
+    """The arguments of its first call, as the trace has them."""
     count: int = 0
     order: int = msgspec.field(default_factory=ORDER.__next__)
 
 
 class OverloadInfo:
     """Per-overload data, computed once."""
-
-    # fmt: off
-    __slots__ = (
-        "_position", "access", "call", "counters", "decomposes", "func", "has_kernel_of_a_layout", "is_composite",
-        "is_listed", "lacks_autograd", "makes_tensors", "mutates", "name", "observers", "overridden", "pages", "plain",
-        "rare", "readers",
-    )
-    # fmt: on
 
     def __init__(self, func: Any, asked: Mapping[str, frozenset[str]], indices: Indices | None = None) -> None:
         """``indices``: the tensors that are known to hold distinct numbers."""
@@ -65,13 +57,13 @@ class OverloadInfo:
         self.func = func
         self.name = f"higher_order.{func.name()}" if isinstance(func, seams.HigherOrderOperator) else str(func)
         self.call = seams.direct_call(func)
-        self._position = facts.primary_position(func)
+        self.position = facts.primary_position(func)
         self.mutates = bool(getattr(schema, "is_mutable", False))
-        self.makes_tensors = schema is not None and self._position is None
+        self.makes_tensors = schema is not None and self.position is None
         keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
         self.readers = facts.asked_readers(func, keys, indices)
         self.plain = facts.plain_answers(self.readers)
-        """The readers' answers for nearly all calls, if those need no reading; else ``None``."""
+        """The readers' answers for calls whose arguments ``are_plain``, if those need no reading; else ``None``."""
         self.is_composite = schema is not None and seams.has_composite_kernel(func)
         self.decomposes = self.is_composite and seams.can_call_composite(func)
         self.has_kernel_of_a_layout = self.is_composite and seams.has_kernel_of_a_layout(func)
@@ -87,7 +79,7 @@ class OverloadInfo:
         self.overridden = seams.overriding_kernels(func)
         """Who registered other kernels of torch's op, by type of device."""
         self.rare = (
-            self._position != 0
+            self.position != 0
             or self.lacks_autograd
             or self.is_composite
             or isinstance(func, seams.HigherOrderOperator)
@@ -107,12 +99,8 @@ class OverloadInfo:
 
     def primary(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The tensor that the call works on, or ``None``."""
-        if self._position is not None and len(args) > self._position:
-            tensor = facts.first_tensor((args[self._position],))
-            if tensor is not None:
-                return tensor
-        tensor = facts.first_tensor(args)
-        return tensor if tensor is not None else facts.first_tensor(kwargs.values())
+        at = args[self.position : self.position + 1] if self.position is not None else ()
+        return facts.first_tensor((*at, *args, *kwargs.values()))
 
     def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
         """The asked facts of one call; what cannot be read is ``MISSING``."""
@@ -134,30 +122,24 @@ FORMULAS: Mapping[str, tuple[str, Formula]] = {
 }
 
 
-def overridden(info: OverloadInfo, counter: CallCounter) -> BlindSpot | None:
-    """The blind spot of a group of calls that run somebody else's kernel of torch's op; else ``None``."""
-    how = "" if counter.raw is None else info.overridden.get(counter.raw[1].type, "")
-    kind, location = BlindSpotKind.OVERRIDDEN, spell(counter.origin.site)
-    detail = kind.of(f"{info.name}, overridden {how}")
-    return BlindSpot(kind=kind, detail=detail, location=location, count=counter.count) if how else None
-
-
-def changed_by_recording(info: OverloadInfo, counter: CallCounter) -> BlindSpot | None:
-    """The blind spot of a group whose backward formula is another under the recorder; else ``None``."""
-    op, formula = FORMULAS.get(counter.node.rstrip("0123456789"), ("", None))
-    if formula is None or formula.mark != info.name or counter.raw is None:
-        return None
+def unlike_plain_runs(info: OverloadInfo, counter: CallCounter) -> Iterator[BlindSpot]:
+    """Blind spots of a group that runs another kernel than torch's, or whose backward is another when recorded."""
+    if counter.raw is None:
+        return
     _, device, _, dimensions = counter.raw
-    is_changed = counter.origin.phase is Phase.BACKWARD and dimensions and (device.type != "cuda" or formula.on_cuda)
-    if not is_changed:
-        return None
-    return BlindSpot(
-        kind=BlindSpotKind.CHANGED_BY_RECORDING,
-        detail=f"aten.{op}: recording this call changes it: under any dispatch mode its backward takes another"
-        f" formula, whose result can differ {formula.differs}",
-        location=spell(counter.origin.site),
-        count=counter.count,
-    )
+    place: dict[str, Any] = {"location": spell(counter.origin.site), "count": counter.count}
+    if how := info.overridden.get(device.type, ""):
+        kind = BlindSpotKind.OVERRIDDEN
+        yield BlindSpot(kind=kind, detail=kind.of(f"{info.name}, overridden {how}"), **place)
+    op, formula = FORMULAS.get(counter.node.rstrip("0123456789"), ("", None))
+    if formula is None or formula.mark != info.name or counter.origin.phase is not Phase.BACKWARD:
+        return
+    if dimensions and (device.type != "cuda" or formula.on_cuda):
+        detail = (
+            f"aten.{op}: recording this call changes it: under any dispatch mode its backward takes another"
+            f" formula, whose result can differ {formula.differs}"
+        )
+        yield BlindSpot(kind=BlindSpotKind.CHANGED_BY_RECORDING, detail=detail, **place)
 
 
 #: Ops whose eager kernel calls its bodies as plain functions (checked on torch 2.13).

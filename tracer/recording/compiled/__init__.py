@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -58,11 +58,11 @@ def compiler_settings() -> dict[str, FactValue]:
 class CapturedGraph:
     """One graph as dynamo passed it to a backend, as strings. Keeps no tensor and no graph."""
 
-    def __init__(self, compile_id: str, backend: str, module: Any) -> None:
-        self.compile_id = compile_id
+    def __init__(self, backend: str, module: Any, frame: FrameType) -> None:
+        self.compile_id = compile_seams.compile_id()
         self.backend = backend
         self.steps = _steps_of(module, "call_")
-        self.code: CodeType | None = None
+        self.code = compile_seams.compiled_function(frame)
         self.graphs: dict[Direction, str] = {}
         """Texts from torch's structured trace, until the code that was compiled from them is loaded."""
         self.forwards: list[CompiledCode] = []
@@ -138,7 +138,7 @@ class CompileLog(logging.Handler):
         """Inductor's settings at its first compilation, overridden by the options of ``torch.compile``."""
         self.codes: list[CompiledCode] = []
         self.programs: list[CapturedGraph] = []
-        self.by_object: dict[int, tuple[weakref.ref[Any], CompiledCode]] = {}
+        self._by_object: dict[int, tuple[weakref.ref[Any], CompiledCode]] = {}
         """By ``id`` of what Inductor returned; an entry is removed with its object."""
         self._programs: dict[str, CapturedGraph] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
@@ -155,8 +155,8 @@ class CompileLog(logging.Handler):
         self.look_at_choices()
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
-        """The record of ``compiled``, which is being called; ``None`` if unknown."""
-        entry = self.by_object.get(id(compiled))
+        """The record of ``compiled``; ``None`` if unknown."""
+        entry = self._by_object.get(id(compiled))
         return entry[1] if entry is not None and entry[0]() is compiled else None
 
     # --- called by the watches ---
@@ -171,6 +171,11 @@ class CompileLog(logging.Handler):
             plain = {name: value for name, value in passed.items() if isinstance(value, (bool, int, str))}
             self.settings = current | self.settings | plain
 
+    def dynamo_follows(self, call: WatchedCall) -> None:
+        """``torch.compile`` is called. Dynamo is imported next: observe it before it reads anything."""
+        compile_seams.load("torch._dynamo")
+        _INDUCTOR.look_again()
+
     def wrapper_called(self, call: WatchedCall) -> None:
         """Dynamo is about to call Inductor through its wrapper, which exists before Inductor is imported."""
         config = getattr(call.first, "config", {})
@@ -182,13 +187,13 @@ class CompileLog(logging.Handler):
 
     def entry_called(self, call: WatchedCall) -> None:
         """``compile_fx`` is called: by itself for each of its settings, and by the wrapper."""
-        if call.frame.f_code is not _WRAPPER_CODE and call.frame.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
+        wrapper = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "__code__", None)
+        if call.frame.f_code is not wrapper and call.frame.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
             self.compiles(call.frame, {})
 
     def graph_handed_over(self, call: WatchedCall, backend: str = "") -> None:
         backend = backend or str(getattr(call.first, "compiler_name", "")) or "unnamed"
-        program = CapturedGraph(compile_seams.compile_id(), backend, call.args[1])
-        program.code = compile_seams.compiled_function(call.frame)
+        program = CapturedGraph(backend, call.args[1], call.frame)
         self._programs[program.compile_id] = program
         if len(self._programs) > _MOST_PROGRAMS:
             self._programs.pop(next(iter(self._programs)))
@@ -245,12 +250,10 @@ class CompileLog(logging.Handler):
 
     def code_is_ready(self, call: WatchedCall) -> None:
         """Code is loaded in this process, just compiled or from a cache."""
-        compiled = call.first
-        compile_id = compile_seams.compile_id()
-        if any(code.compile_id == compile_id for _, code in self._current.get(get_ident(), [])):
-            return  # `compile_ended` follows
-        if self.code_of(compiled) is not None:
-            return
+        compiled, compile_id = call.first, compile_seams.compile_id()
+        follows_end = any(code.compile_id == compile_id for _, code in self._current.get(get_ident(), []))
+        if follows_end or self.code_of(compiled) is not None:
+            return  # `compile_ended` comes, or came
         program = self._programs.get(compile_id)
         graphs = program.graphs if program is not None else {}
         direction = Direction.INFERENCE if Direction.INFERENCE in graphs else Direction.FORWARD
@@ -297,7 +300,7 @@ class CompileLog(logging.Handler):
         if code not in self.codes:
             self.codes.append(code)
         number = id(compiled)
-        self.by_object[number] = (weakref.ref(compiled, lambda _: self.by_object.pop(number, None)), code)
+        self._by_object[number] = (weakref.ref(compiled, lambda _: self._by_object.pop(number, None)), code)
 
     def met_unknown(self, compiled: Any) -> CompiledCode:
         """Code that was compiled before ``start``, and runs now."""
@@ -324,10 +327,8 @@ def _origins(nodes: Iterable[Any]) -> Iterator[Any]:
     """The graph's calls behind Inductor's scheduler nodes. A fused node contains several nodes."""
     for node in nodes:
         inner: Sequence[Any] = getattr(node, "get_nodes", tuple)()
-        if any(other is not node for other in inner):
-            yield from _origins(inner)
-        else:
-            yield from getattr(getattr(node, "node", None), "origins", ())
+        is_fused = any(other is not node for other in inner)
+        yield from _origins(inner) if is_fused else getattr(getattr(node, "node", None), "origins", ())
 
 
 def was_timed(candidates: Any) -> bool:
@@ -339,36 +340,22 @@ def configurations(key: str) -> dict[str, str]:
     """Return the configurations that autotuning chose for the code of ``key``, by kernel, where there were several."""
     choices = {}
     for name, kernel in compile_seams.loaded_code(key).items():
-        try:
-            choice = _of_several_kernels(kernel) or _of_configurations(kernel)
-        except Exception:  # another release's object
-            continue
-        if choice is not None:
-            choices[name] = choice
+        with suppress(Exception):  # another release's object
+            picked, kernels = getattr(kernel, "picked_kernel", None), getattr(kernel, "_kernels", None)
+            launchers = getattr(kernel, "launchers", None)
+            if isinstance(picked, int) and isinstance(kernels, (list, tuple)):  # it times whole kernels
+                choices[name] = str(getattr(getattr(kernels[picked], "fn", None), "__name__", picked))
+            elif isinstance(launchers, list) and len(launchers) == 1 and _is_chosen(kernel, launchers[0].config):
+                choices[name] = spelled(launchers[0].config)
     return choices
 
 
-def _of_configurations(kernel: Any) -> str | None:
-    """The choice of a ``CachingAutotuner``."""
-    launchers = getattr(kernel, "launchers", None)
-    if not isinstance(launchers, list) or len(launchers) != 1:
-        return None  # another object, or one that has not run yet
-    configuration = launchers[0].config
+def _is_chosen(kernel: Any, configuration: Any) -> bool:
+    """Return whether a ``CachingAutotuner``, which has run, chose its configuration among several."""
     cache_info = getattr(kernel, "autotune_cache_info", None) or {}
-    is_chosen = (
-        cache_info.get("autotune_cache_state") == "hit"
-        or max(len(getattr(kernel, "configs", None) or ()), int(cache_info.get("num_configs", 0))) > 1
-        or getattr(configuration, "found_by_coordesc", False)
-    )
-    return spelled(configuration) if is_chosen else None
-
-
-def _of_several_kernels(kernel: Any) -> str | None:
-    """The choice of a ``MultiKernelCall``, which times whole kernels."""
-    picked, kernels = getattr(kernel, "picked_kernel", None), getattr(kernel, "_kernels", None)
-    if not isinstance(picked, int) or not isinstance(kernels, (list, tuple)):
-        return None
-    return str(getattr(getattr(kernels[picked], "fn", None), "__name__", picked))
+    several = max(len(getattr(kernel, "configs", None) or ()), int(cache_info.get("num_configs", 0))) > 1
+    was_chosen_before = cache_info.get("autotune_cache_state") == "hit"
+    return several or was_chosen_before or getattr(configuration, "found_by_coordesc", False)
 
 
 def spelled(configuration: Any) -> str:
@@ -378,20 +365,10 @@ def spelled(configuration: Any) -> str:
     return ", ".join(f"{name}={value}" for name, value in (*words.items(), *further.items()) if value is not None)
 
 
-#: Code of the wrapper that ``torch.compile`` passes graphs to; it exists before Inductor is imported.
-_WRAPPER_CODE = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "__code__", None)
-
-
 def _unseen(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls that Inductor makes for timing are not the program's."""
     with without_recording():
         return function(*args, **kwargs)
-
-
-def _dynamo_follows(log: CompileLog, call: WatchedCall) -> None:
-    """``torch.compile`` is called. Dynamo is imported next: observe it before it reads anything."""
-    compile_seams.load("torch._dynamo")
-    _INDUCTOR.look_again()
 
 
 def _entries() -> list[WatchedFunction]:
@@ -401,7 +378,7 @@ def _entries() -> list[WatchedFunction]:
     tuner = loaded(*compile_seams.TUNER)
     writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
     return [
-        WatchedFunction([(wrapper, "__init__"), (other_backend, "__init__")], before=_dynamo_follows),
+        WatchedFunction([(wrapper, "__init__"), (other_backend, "__init__")], before=CompileLog.dynamo_follows),
         WatchedFunction([(sys.modules.get("torch.export"), "export")], after=lambda log, call: _INDUCTOR.look_again()),
         WatchedFunction([(loaded(*compile_seams.FRAME_COMPILER), "__call__")], around=HOOKS.compiling),
         WatchedFunction([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from _thread import get_ident as _get_ident
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import nullcontext
 from types import FrameType
 from typing import Any, Protocol
 
 import msgspec
 
 from tracer.names import Direction, SeedOrigin
-from tracer.recording import patching
 from tracer.recording.compiled import CompiledCode, CompileLog
 from tracer.recording.events import ORDER
 from tracer.recording.memory_observers import HandedOver, StorageObservers
 from tracer.recording.origin import NOWHERE, Site, outwards
 from tracer.recording.origin.attribution import Attribution
+from tracer.recording.patching import WatchedFunction, Watchers
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.host_generators import Drawn
 from tracer.recording.storage.unwritten import FreshMemory
 from tracer.recording.torch_private import compile_seams, seams
-from tracer.recording.torch_private.seams import OWN_MODE, without_recording
+from tracer.recording.torch_private.seams import without_recording
 
 _current_node = seams.current_node
-_modes = seams.dispatch_mode_count
 _FORWARD, _INFERENCE = Direction.FORWARD, Direction.INFERENCE
 #: Most forwards that are kept until their backward; an evaluation without ``no_grad`` has no backward.
 _MOST_WAITING = 10_000
@@ -76,7 +75,6 @@ class Executions:
         self._modules = attribution.modules
         self._optimizer = attribution.optimizer
         self._log = log
-        self._by_object: Mapping[int, tuple[Any, CompiledCode]] = {}
         self.runs: dict[Any, RegionRun] = {}
         self._forwards: dict[Any, deque[RegionRun]] = defaultdict(lambda: deque(maxlen=_MOST_WAITING))
         """By program: forwards whose backward has not run yet. The backward of the last one runs first."""
@@ -96,10 +94,9 @@ class Executions:
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
             return False  # this thread is not recorded
-        registered = self._by_object.get(id(compiled))
-        code = registered[1] if registered is not None else self._code_of(compiled)
-        if code is None:
+        if (log := self._log()) is None:
             return False
+        code = log.code_of(compiled) or log.met_unknown(compiled)
         scope = modules.scope
         direction = code.direction
         forward = waiting = None
@@ -109,7 +106,14 @@ class Executions:
                 forward = waiting.pop()
                 scope = forward.scope
         is_stepping = self._optimizer.active
-        caller = None if code.has_lines else forward or self._caller(sys._getframe(2))
+        sites, frame = self._attribution.sites, sys._getframe(1)
+        caller: Any = forward
+        if code.has_lines:
+            caller = None
+        elif forward is None:  # torch's own code has no line of the program: the instruction outside that called it
+            codes = ((outer.f_code, outer.f_lasti) for outer in outwards(frame))
+            outside = (each for each in codes if sites.kind_of(each[0].co_filename) > 0)
+            caller = next(((code.co_filename, code.co_firstlineno, at) for code, at in outside), None)
         key = (code, scope, in_engine, is_stepping, caller)
         run = self.runs.get(key)
         if run is None:
@@ -117,7 +121,6 @@ class Executions:
             if forward is not None:
                 run.site, run.called_from = forward.site, forward.called_from
             else:
-                sites, frame = self._attribution.sites, sys._getframe(2)
                 run.site, run.called_from = sites.innermost(frame), sites.users_own(frame)
         if direction is _FORWARD and waiting is not None:
             waiting.append(run)
@@ -132,100 +135,33 @@ class Executions:
                 run.draws[drawn[0]] = drawn
         if code.text:
             return code.dispatches
-        self.on_unseen(code, sys._getframe(2))
+        self.on_unseen(code, frame)
         return False
 
-    def _code_of(self, compiled: Any) -> CompiledCode | None:
-        """The record of code that runs for the first time."""
-        if (log := self._log()) is None:
-            return None
-        self._by_object = log.by_object
-        return log.code_of(compiled) or log.met_unknown(compiled)
 
-    def _caller(self, frame: FrameType | None) -> tuple[str, int, int] | None:
-        """The instruction outside torch that called torch's own code, which has no line of the program."""
-        kind_of = self._attribution.sites.kind_of
-        outside = next((caller for caller in outwards(frame) if kind_of(caller.f_code.co_filename) > 0), None)
-        return outside and (outside.f_code.co_filename, outside.f_code.co_firstlineno, outside.f_lasti)
-
-
-def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``original``, observed. A plain function, because calling a region may take only a few microseconds."""
-    pop, push = seams.pop_plainly, seams.push_plainly
-
-    def make(self: Any, inputs: Any) -> Any:
-        """Make the call without the recorder's mode. If it is the only mode, two calls of torch suffice."""
-        if pop is None or push is None:
-            return original(self, inputs)
-        if _modes() == 1:
-            mode = pop(None)
-            try:
-                if hasattr(mode, OWN_MODE):
-                    return original(self, inputs)
-            finally:
-                push(mode)
-        with without_recording():  # another mode is on top, such as torch's own at the first call
-            return original(self, inputs)
-
-    @functools.wraps(original)
-    def __call__(self: Any, inputs: Any) -> Any:
-        lifts = True
-        begun: list[tuple[RegionObserver, Any]] = []
-        try:
-            for listener in RUNS.listeners:
-                if not listener.ran(self, inputs):
-                    lifts = False
-                if (run := listener.running) is not None:
-                    for observer in listener.observers:
-                        begun.append((observer, observer.before(run, self, inputs)))
-        except Exception:  # a failure of the recorder never reaches the program
-            lifts = False
-        if not begun:
-            return make(self, inputs) if lifts else original(self, inputs)
-        try:
-            result = (make if lifts else original)(self, inputs)
-            for observer, begun_by in begun:
-                observer.after(begun_by, result)
-            return result
-        finally:
-            for observer, begun_by in begun:
-                observer.left(begun_by)
-
-    return __call__
+def _observed(original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Make the call of a region, counted, without the recorder's mode."""
+    lifts = True
+    begun: list[tuple[RegionObserver, Any]] = []
+    try:
+        for listener in RUNS.listeners:
+            lifts &= listener.ran(*args)
+            if (run := listener.running) is not None:
+                for observer in listener.observers:
+                    begun.append((observer, observer.before(run, *args)))
+    except Exception:  # a failure of the recorder must not reach the program
+        lifts = False
+    try:
+        with without_recording() if lifts else nullcontext():
+            result = original(*args, **kwargs)
+        for observer, begun_by in begun:
+            observer.after(begun_by, result)
+        return result
+    finally:
+        for observer, begun_by in begun:
+            observer.left(begun_by)
 
 
-class _RegionRuns:
-    """The recordings that count executions in this process. While there are any, ``CompiledFxGraph`` is patched."""
-
-    def __init__(self) -> None:
-        self.listeners: tuple[Executions, ...] = ()
-        self._replaced: tuple[Any, Any, Any] | None = None
-        """The class, its own method, and what stands for it."""
-        patching.in_children(self._step_aside)
-
-    def add(self, listener: Executions) -> None:
-        self.listeners = (*self.listeners, listener)
-        self.look_again()
-
-    def discard(self, listener: Executions) -> None:
-        """Stop counting for ``listener``. The last one restores the method, unless other code replaced it since."""
-        self.listeners = tuple(other for other in self.listeners if other is not listener)
-        if self._replaced is not None and not self.listeners:
-            cls, original, placed = self._replaced
-            if vars(cls)["__call__"] is placed:
-                cls.__call__ = original
-                self._replaced = None
-
-    def look_again(self) -> None:
-        """Patch the class, if it was loaded since."""
-        cls = compile_seams.compiled_graph_class() if self.listeners else None
-        if cls is not None and self._replaced is None:
-            original = cls.__call__
-            placed = cls.__call__ = _counted(original)
-            self._replaced = cls, original, placed
-
-    def _step_aside(self) -> None:
-        self.listeners = ()
-
-
-RUNS = _RegionRuns()
+RUNS: Watchers[Executions] = Watchers(
+    lambda: [WatchedFunction([(compile_seams.compiled_graph_class(), "__call__")], around=_observed)]
+)

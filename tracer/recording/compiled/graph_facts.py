@@ -16,13 +16,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
-from msgspec.structs import replace
 
 from tracer import ops
 from tracer.facts import MISSING
 from tracer.ops import Touch, Writes, bare_name, row_of
 from tracer.recording import calls as facts
-from tracer.recording.calls import DRAW, MOST, named_arguments, tensor_form
+from tracer.recording.calls import DRAW, named_arguments, torch_word
 from tracer.recording.calls.groups import OverloadInfo
 from tracer.recording.compiled.graph_text import AnnotatedTensor, Graph, Node, TorchConstant, Unread, flat
 from tracer.recording.randomness.generators import SEEDS
@@ -30,7 +29,7 @@ from tracer.recording.storage import Access
 from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
 from tracer.recording.storage.registry import WRITES, NumbersTable, Role
 from tracer.recording.torch_private import compile_seams, seams
-from tracer.trace.records import Argument, FactValue
+from tracer.trace.records import Argument, FactValue, TensorForm
 
 #: Stands for a dynamic size: more addends than can be added in any order with the same sum.
 SEVERAL = 3
@@ -153,21 +152,19 @@ class GraphValues:
         with suppress(Exception), torch.no_grad(), seams.without_modes():  # unsupported arguments
             args = tuple(map(self.eager, node.args))
             kwargs = {name: self.eager(value) for name, value in node.kwargs.items()}
-            result = self._result(node, args, kwargs)
+            if node.result is None:
+                parts = self._parts[node.name]
+                places = range(max(parts, default=0) + 1)
+                result: Any = [self._named(parts[place]) if place in parts else None for place in places]
+            else:
+                result = self.eager(node.result)
+            if node.result is not None and bare_name(node.op) in _VIEWS:
+                view = compile_seams.overload(node.op)(*args, **kwargs)  # type: ignore[misc]
+                if (view.shape, view.stride(), view.dtype) == (result.shape, result.stride(), result.dtype):
+                    self._tensors[node.result.name] = result = view
             if (read := self._read_at(node, args, kwargs, result)) is not None:
                 self._indices.read_at[id(result)] = read
             self._note(node, args, kwargs, result)
-
-    def _result(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if node.result is None:
-            parts = self._parts[node.name]
-            return [self._named(parts[place]) if place in parts else None for place in range(max(parts, default=0) + 1)]
-        result = self.eager(node.result)
-        if bare_name(node.op) in _VIEWS:
-            view = compile_seams.overload(node.op)(*args, **kwargs)  # type: ignore[misc]
-            if (view.shape, view.stride(), view.dtype) == (result.shape, result.stride(), result.dtype):
-                self._tensors[node.result.name] = result = view
-        return result
 
     def _note(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         if node.op == "prims.iota.default":
@@ -262,7 +259,7 @@ class GraphFacts:
             args = tuple(map(graph_values.eager, node.args))
             kwargs = {key: graph_values.eager(value) for key, value in node.kwargs.items()}
             # The tensor that the op works on, by its schema: not always the first one.
-            position = info._position
+            position = info.position
             primary = _first_value(node.args[position : position + 1]) if position is not None else None
             if primary is not None:
                 values = _common_facts(primary)
@@ -272,18 +269,17 @@ class GraphFacts:
         for key, reader in info.readers.items():
             if key == DRAW:
                 values |= self._draws(reader, args, kwargs, tensor)
-                continue
-            if is_unfixed and key != _PADDED and not key.startswith(_WITHOUT_SIZES):
-                continue
-            with suppress(Exception):  # it needs data, or something that is not in the text
-                own: Iterable[Any] = args
-                if is_unfixed and key == _PADDED:
-                    own = (
-                        meta_tensor(each, _ALIGNED) if isinstance(each, AnnotatedTensor) else each for each in node.args
-                    )
-                value = reader(tuple(own), kwargs)
-                if value is not MISSING and not isinstance(value, UnknownArgument):
-                    values[key] = value
+            elif not is_unfixed or key == _PADDED or key.startswith(_WITHOUT_SIZES):
+                with suppress(Exception):  # it needs data, or something that is not in the text
+                    own = args
+                    if is_unfixed and key == _PADDED:
+                        own = tuple(
+                            meta_tensor(each, _ALIGNED) if isinstance(each, AnnotatedTensor) else each
+                            for each in node.args
+                        )
+                    value = reader(own, kwargs)
+                    if value is not MISSING and not isinstance(value, UnknownArgument):
+                        values[key] = value
         return values
 
     def _draws(self, reader: Any, args: Any, kwargs: Any, tensor: AnnotatedTensor | None) -> dict[str, FactValue]:
@@ -317,25 +313,25 @@ def arguments_of(node: Node, device: str) -> dict[str, Argument]:
     func = compile_seams.overload(node.op)
     if func is None:
         return {}
-    form = (tuple(map(_form, node.args)), tuple((name, _form(value)) for name, value in node.kwargs.items()))
-    return named_arguments(func, form, device)
+    named = {name: _argument(value, device) for name, value in node.kwargs.items()}
+    return named_arguments(func, [_argument(value, device) for value in node.args], named, device)
 
 
-def _form(value: Any) -> Any:
-    if isinstance(value, AnnotatedTensor):
-        try:
-            raw = tensor_form(meta_tensor(value))
-        except LookupError:
-            return ...
-        stride = None if raw.stride is None else value.stride
-        device = "".join(letter for letter in value.device if letter.isalpha())
-        return replace(raw, shape=value.shape, stride=stride, device=device)
+def _argument(value: Any, device: str) -> Any:
     if isinstance(value, list):
-        return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
+        return [_argument(item, device) for item in value]
     if isinstance(value, TorchConstant):
         word = constant(value.text)  # without a device's index: a replayed call runs on the available device
         return torch.device(word.type) if isinstance(word, torch.device) else word
-    return value if value is None or isinstance(value, (bool, int, float, complex, str)) else ...
+    if not isinstance(value, AnnotatedTensor):
+        return value
+    try:
+        tensor = meta_tensor(value)
+    except LookupError:
+        return ...
+    own = "".join(letter for letter in value.device if letter.isalpha())
+    stride = None if tensor.is_contiguous() else value.stride
+    return TensorForm(torch_word(tensor.dtype), value.shape, stride, device="" if own == device else own)
 
 
 # --- calls that compute with unwritten memory: followed through views, and no further than a write of a slice ---
@@ -394,51 +390,40 @@ def unwritten_reads(graph: Graph, handed_over: str = "") -> Iterator[Read]:
             continue
         if row_of(packet).writes is Writes.SEVERAL:  # others decompose to it, or write into a copy
             base = memory.get(getattr(node.args[0], "name", ""))
-            if base is not None and _accumulates(node):
+            adds = dict(zip(("self", "indices", "values", "accumulate"), node.args, strict=False)) | node.kwargs
+            if base is not None and adds.get("accumulate"):
                 yield Read(number, base.allocation, may_be_constant=False)
             elif base is not None and (left := _after_write(node, base)) is not None:
                 memory[node.name] = left
         elif packet in _SEES:
             memory[node.name] = read
-        elif packet in _PRODUCTS or (row_of(packet).beta and _reads_unwritten(node, memory)):
-            yield Read(number, read.allocation, may_be_constant=False)
+        elif (
+            packet in _PRODUCTS or row_of(packet).beta
+        ):  # the sum of a product and a tensor, which may count for nothing
+            first, *factors = (isinstance(v, AnnotatedTensor) and v.name in memory for v in node.args[:3])
+            if packet in _PRODUCTS or any(factors) or (first and node.kwargs.get("beta", 1) != 0):
+                yield Read(number, read.allocation, may_be_constant=False)
         elif (
             _IGNORES.isdisjoint((row_of(packet).touches, row_of(node.op.removeprefix("aten.")).touches))
-            and not row_of(packet).beta
             and not packet.endswith("_like")
             and (compile_seams.is_pointwise(node.op) or packet in _COMPUTES)
         ):
             yield Read(number, read.allocation, may_be_constant=not read.scattered)
 
 
-def _reads_unwritten(node: Node, memory: dict[str, _Memory]) -> bool:
-    """Whether the sum of a product and a tensor reads unwritten memory."""
-    first, *factors = (isinstance(value, AnnotatedTensor) and value.name in memory for value in node.args[:3])
-    return any(factors) or (first and node.kwargs.get("beta", 1) != 0)
-
-
-def _accumulates(node: Node) -> bool:
-    arguments = dict(zip(("self", "indices", "values", "accumulate"), node.args, strict=False)) | node.kwargs
-    return bool(arguments.get("accumulate"))
-
-
 def _after_write(node: Node, base: _Memory) -> _Memory | None:
     """``base`` after a write at indices; ``None`` where that may have covered all that was unwritten."""
     try:
         sizes = _sizes(node.args[0])
-        written = base.scattered + _count_of_indexed(node.args[1], sizes)
+        given = {dim: index for dim, index in enumerate(node.args[1]) if index is not None}
+        reached = torch.broadcast_shapes(*map(_sizes, given.values()))
     except (IndexError, TypeError, ValueError):  # dynamic sizes, or arguments that are not in the text
         return None
-    return base._replace(scattered=written) if written < prod(sizes) else None
-
-
-def _count_of_indexed(indices: list[Any], sizes: tuple[int, ...]) -> int:
-    """How many numbers the indices reach in memory of these sizes. Raises ``ValueError`` for masks."""
-    given = {dim: index for dim, index in enumerate(indices) if index is not None}
     if any(index.dtype in _MASKS for index in given.values()):
-        raise ValueError("a mask")
-    reached = torch.broadcast_shapes(*map(_sizes, given.values()))
-    return int(prod(reached) * prod(size for dim, size in enumerate(sizes) if dim not in given))
+        return None
+    others = prod(size for dim, size in enumerate(sizes) if dim not in given)
+    written = base.scattered + prod(reached) * others
+    return base._replace(scattered=written) if written < prod(sizes) else None
 
 
 def _sizes(value: Any) -> tuple[int, ...]:

@@ -339,10 +339,9 @@ def with_neighbours(
 
 def _ranks(places: Iterable[Frame]) -> dict[Frame, tuple[int, int]]:
     """The rank of each place among the lines of its function with the same text, and the number of these."""
-    distinct = set(places)
+    places = set(places)
     lines: dict[tuple[str, str, str], set[int]] = defaultdict(set)
-    for place in distinct:
+    for place in places:
         lines[place.path, place.function, place.code].add(place.line)
-    ordered = {text: sorted(numbers) for text, numbers in lines.items()}
-    alike = {place: ordered[place.path, place.function, place.code] for place in distinct}
+    alike = {place: sorted(lines[place.path, place.function, place.code]) for place in places}
     return {place: (numbers.index(place.line), len(numbers)) for place, numbers in alike.items()}

@@ -67,7 +67,7 @@ class KernelText(NamedTuple):
     @property
     def atomic(self) -> bool | None:
         """Whether it adds floating-point numbers atomically; ``None`` without a source."""
-        return bool(atomic_lines(self.source, self.language)) if self.source else None
+        return adds_atomically(self.source, self.language) if self.source else None
 
     @property
     def template(self) -> str:
@@ -135,8 +135,8 @@ def _further_calls(code: str) -> set[str] | None:
     return {name for name in called if not _PLAIN_CALL.match(name)} if bodies else None
 
 
-def atomic_lines(source: str, language: KernelLanguage) -> tuple[str, ...]:
-    """The lines of ``source`` that add floating-point numbers atomically."""
+def adds_atomically(source: str, language: KernelLanguage) -> bool:
+    """Return whether ``source`` adds floating-point numbers atomically."""
     if language is KernelLanguage.CPP:
         integers = {match["name"] for match in _POINTER_OF_INTEGERS.finditer(source)}
         patterns: tuple[re.Pattern[str], ...] = (_ATOMIC_CPP, _ATOMIC_TRANSPOSE)
@@ -145,12 +145,9 @@ def atomic_lines(source: str, language: KernelLanguage) -> tuple[str, ...]:
         floats = {name for name, dtype in types if dtype.startswith(("fp", "bf"))}
         integers = {name for name, dtype in types if dtype.startswith(("i", "u", "b1"))} - floats
         patterns = (_ATOMIC_TRITON,)
-
-    def adds(line: str) -> bool:
-        matches = filter(None, (pattern.search(line) for pattern in patterns))
-        return any(match.groupdict().get("pointer") not in integers for match in matches)
-
-    return tuple(line.strip() for line in source.splitlines() if adds(line))
+    # Of several additions in one line the first one counts.
+    matches = (pattern.search(line) for line in source.splitlines() for pattern in patterns)
+    return any(match is not None and match.groupdict().get("pointer") not in integers for match in matches)
 
 
 def _sources(module: ast.Module, lines: list[str]) -> Iterator[tuple[str, tuple[KernelLanguage, str, str]]]:

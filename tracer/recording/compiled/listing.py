@@ -53,14 +53,18 @@ class Inside(NamedTuple):
     """The content of one region's code."""
 
     graph: Graph | None
-    nodes: tuple[Node, ...]
-    """The graph's calls."""
+    """``None`` if it cannot be parsed."""
     steps: tuple[GraphCall | None, ...]
-    """The place of each call in the program."""
+    """The place of each of the graph's calls in the program."""
     matching: KernelMatching
     facts: tuple[dict[str, FactValue], ...]
     numbers: dict[str, Distinct]
     """The values with distinct numbers, by name."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The graph's calls."""
+        return () if self.graph is None else self.graph.nodes
 
 
 def _forwards_of(code: CompiledCode) -> list[CompiledCode]:
@@ -118,31 +122,32 @@ class RegionList:
             graph = read_graph(code.text) if code.text else None
         with suppress(ValueError):
             kernels = read_kernels(code.source) if code.source else ()
-        nodes = graph.nodes if graph is not None else ()
-        forwards = _forwards_of(code)
-        handed_over = self._inside(forwards[0]).numbers if len(forwards) == 1 else {}
-        if graph is not None and code.distinct:
-            handed_over = handed_over | {graph.inputs[place]: numbers for place, numbers in code.distinct.items()}
-        read, numbers = self._facts.of_graph(graph, handed_over) if graph is not None else ([], {})
+        nodes: tuple[Node, ...] = ()
+        read: list[dict[str, FactValue]] = []
+        numbers: dict[str, Distinct] = {}
+        if graph is not None:
+            nodes, forwards = graph.nodes, _forwards_of(code)
+            handed_over = self._inside(forwards[0]).numbers if len(forwards) == 1 else {}
+            handed_over = handed_over | {graph.inputs[place]: n for place, n in (code.distinct or {}).items()}
+            read, numbers = self._facts.of_graph(graph, handed_over)
         steps = with_neighbours(nodes, list(_steps(code, nodes)), self._forward_of(code))
-        bodies = {True: {"body_recorded": True}, False: {}}
-        facts = tuple(of_node | bodies[node.has_bodies] for of_node, node in zip(read, nodes, strict=True))
         limit = code.settings.get(UNROLLS_BELOW)
-        for each in facts if type(limit) is int and limit < 8 else ():
-            each.pop("shape.is_unrolled", None)
+        for each, node in zip(read, nodes, strict=True):
+            if node.has_bodies:
+                each["body_recorded"] = True
+            if type(limit) is int and limit < 8:
+                each.pop("shape.is_unrolled", None)
         matching = match_kernels(nodes, kernels, code.kernels)
-        inside = self._by_code[key] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)
+        inside = self._by_code[key] = Inside(graph, tuple(steps), matching, tuple(read), numbers)
         return inside
 
     def _forward_of(self, code: CompiledCode) -> dict[str, tuple[str, GraphCall | None]]:
         """Ops and steps of the forward's calls, by their results' names in the backward."""
         for inside in map(self._inside, _forwards_of(code)):
             if inside.graph is not None:
-                calls = {
-                    node.name: (node.op, step) for node, step in zip(inside.graph.nodes, inside.steps, strict=True)
-                }
-                parts = inside.graph.parts.items()
-                return calls | {name: calls[whole] for name, whole in parts if whole in calls}
+                pairs = zip(inside.nodes, inside.steps, strict=True)
+                calls = {node.name: (node.op, step) for node, step in pairs}
+                return calls | {name: calls[whole] for name, whole in inside.graph.parts.items() if whole in calls}
         return {}
 
     def regions(self, log: CompileLog, runs: Iterable[RegionRun]) -> tuple[Region, ...]:
@@ -178,7 +183,8 @@ class RegionList:
 
     def groups(self, runs: Iterable[RegionRun]) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
-        for run, inside, _ in self._readable(runs):
+        for run in runs:
+            inside = self._inside(run.code)
             forward = self._forward_of(run.code)
             for number, node in enumerate(inside.nodes):
                 group = self._group(run, inside, number, is_repeated=node.name in forward)
@@ -187,29 +193,24 @@ class RegionList:
 
     def unwritten_reads(self, runs: Iterable[RegionRun]) -> Iterator[UnwrittenRead]:
         """Reads of unwritten memory in regions. Deterministic mode fills such memory."""
-        for run, inside, graph in self._readable(runs):
+        for run in runs:
+            inside = self._inside(run.code)
+            if (graph := inside.graph) is None:
+                continue
             for (place, memory), reads in run.unwritten.items():
                 origin = memory.counter.origin
-                sites = [spell(site) for site in (origin.site, origin.called_from)]
+                allocated = (memory.op, spell(origin.site), spell(origin.called_from))
                 for read in unwritten_reads(graph, graph.inputs[place]):
                     if read.allocation == HANDED_OVER:
-                        yield _unwritten(self._group(run, inside, read.number), reads, memory.op, *sites)
+                        yield _unwritten(self._group(run, inside, read.number), reads, *allocated)
             if run.code.mode not in (None, DeterministicMode.OFF):
                 continue
             has_constants = computes_with_constants(run.code.source) and not computes_with_constants(run.code.text)
             for read in unwritten_reads(graph):
-                if read.may_be_constant and has_constants:
-                    continue
-                allocation = self._group(run, inside, read.allocation)
-                origin_of = (allocation.op, allocation.location, allocation.called_from)
-                yield _unwritten(self._group(run, inside, read.number), run.count, *origin_of)
-
-    def _readable(self, runs: Iterable[RegionRun]) -> Iterator[tuple[RegionRun, Inside, Graph]]:
-        """Runs whose graph is known."""
-        for run in runs:
-            inside = self._inside(run.code)
-            if inside.graph is not None:
-                yield run, inside, inside.graph
+                if not (read.may_be_constant and has_constants):
+                    by = self._group(run, inside, read.allocation)
+                    allocated = (by.op, by.location, by.called_from)
+                    yield _unwritten(self._group(run, inside, read.number), run.count, *allocated)
 
     # --- groups ---
 
@@ -223,10 +224,15 @@ class RegionList:
             facts_read = {**facts_read, **draw_facts(run.draws[generator])}
         if "device" not in facts_read and len(run.code.devices) == 1:  # the text of a Triton kernel has no tensors
             facts_read = {"device": facts.device_word(run.code.devices[0]), **facts_read}
+        module = ""  # compiled autograd runs in a module that torch created for the whole backward
+        if not run.code.by_compiled_autograd:  # below the module that ran it, or the class whose method was compiled
+            root, path = (step.module.root, step.module.path) if step.module is not None else ("", "")
+            root = run.scope.path if run.scope.is_module else "" if root == self._model_class else root
+            module = ".".join(filter(None, (root, path)))
         return CallGroup(
             op=node.op,
             phase=self.phase_of(run, is_repeated, in_optimizer, step.is_backward),
-            module=self._module(run, step),
+            module=module,
             **placed(location, called_from),
             forward_unknown=step.forward_unknown,
             facts=facts_read,
@@ -261,21 +267,22 @@ class RegionList:
         own = next((site for site in reversed(outside) if site.kind == USER), run.called_from)
         return outside[-1], own, in_optimizer
 
-    def _module(self, run: RegionRun, step: GraphCall) -> str:
-        """The module's path: below the module that ran the region, or below the class whose method was compiled."""
-        if run.code.by_compiled_autograd:
-            return ""  # it runs in a module that torch created for the whole backward
-        root, path = (step.module.root, step.module.path) if step.module is not None else ("", "")
-        root = "" if root == self._model_class else root
-        return ".".join(filter(None, (run.scope.path if run.scope.is_module else root, path)))
-
     # --- regions ---
 
     def _region(self, code: CompiledCode, runs: list[RegionRun]) -> Region:
         inside = self._inside(code)
         program = code.program
         site = self._function_site(program)
-        inside_known, why = _extent_of(code, inside)
+        has_kernels = bool(inside.matching.texts)
+        why: RegionGap | None = RegionGap.FORMAT
+        known = RegionInside.KERNELS if has_kernels else RegionInside.UNSEEN
+        if inside.graph is None and code.origin is RegionOrigin.EARLIER:
+            why = RegionGap.EARLIER
+        elif inside.graph is not None:
+            # A graph of only views and numbers has no kernel; other code without kernels could not be parsed.
+            is_whole = has_kernels or not code.source or not may_call_kernels(code.source)
+            known = RegionInside.OPS_AND_KERNELS if is_whole else RegionInside.OPS
+            why = (None if runs else RegionGap.NEVER_RAN) if is_whole else RegionGap.FORMAT
         return Region(
             id=self.name_of(code),
             function=site.function,
@@ -290,8 +297,8 @@ class RegionList:
             uses_cuda_graphs=code.uses_cuda_graphs,
             by_compiled_autograd=code.by_compiled_autograd,
             executions=sum(run.count for run in runs),
-            inside=inside_known,
-            why=why if runs or why is not None else RegionGap.NEVER_RAN,
+            inside=known,
+            why=why,
             ops=len(inside.nodes),
             graph=_digest_of_code(code.text),
             code=_digest_of_code(code.source),
@@ -351,15 +358,3 @@ def _unwritten(read: CallGroup, count: int, op: str, location: str, called_from:
         allocated_at=location,
         allocated_from=called_from,
     )
-
-
-def _extent_of(code: CompiledCode, inside: Inside) -> tuple[RegionInside, RegionGap | None]:
-    """Return how much of a region is known, and why not more."""
-    has_kernels = bool(inside.matching.texts)
-    if inside.graph is None:
-        why = RegionGap.EARLIER if code.origin is RegionOrigin.EARLIER else RegionGap.FORMAT
-        return (RegionInside.KERNELS if has_kernels else RegionInside.UNSEEN), why
-    # A graph of only views and numbers has no kernel; other code without kernels could not be parsed.
-    if has_kernels or not code.source or not may_call_kernels(code.source):
-        return RegionInside.OPS_AND_KERNELS, None
-    return RegionInside.OPS, RegionGap.FORMAT

@@ -22,7 +22,7 @@ from tracer.names import BlindSpotKind
 from tracer.recording.blind_spots import WATCHES
 from tracer.recording.fake import gpu as fake_gpu
 from tracer.recording.options import FakeMachine, OneRank
-from tracer.recording.patching import Holder, Watch, place
+from tracer.recording.patching import Holder, answered_by
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.compile_seams import compilation_off, dtype_of
 from tracer.recording.torch_private.fake_tensors import fake_tensors
@@ -79,8 +79,7 @@ def _note(name: str, frame: FrameType, **words: str) -> None:
         listener.note(BlindSpotKind.FAKE_VALUE, name, frame, **words)
 
 
-def _note_weights(path: Any, frame: FrameType) -> None:
-    _note(f"weights in {os.path.basename(path)}", frame, lost="only their shapes were read")
+_WEIGHTS, _SHAPES = "weights in {}", "only their shapes were read"
 
 
 def opening_weights(mode: Any) -> Callable[..., Any]:
@@ -93,7 +92,7 @@ def opening_weights(mode: Any) -> Callable[..., Any]:
             return call(*args, **kwargs)
         device = kwargs.get("device", "cpu" if len(args) < 3 else args[2])
         file = call(path, framework="np")
-        _note_weights(path, sys._getframe(1))
+        _note(_WEIGHTS.format(os.path.basename(path)), sys._getframe(1), lost=_SHAPES)
         return UnreadWeights(file, mode, torch.device("cuda", device) if isinstance(device, int) else device)
 
     return answer
@@ -105,18 +104,13 @@ def holders_of_safe_open() -> list[Holder]:
     return [(module, "safe_open") for module in modules if original and vars(module).get("safe_open") is original]
 
 
-def _is_being_imported(module: str) -> bool:
-    """Return whether the module's own lines are still running: what it will hold is not there yet."""
-    return bool(getattr(getattr(sys.modules.get(module), "__spec__", None), "_initializing", False))
-
-
-def _returning(answer: Any, *, starts: bool = False) -> Watch:
+def _returning(answer: Any, *, starts: bool = False) -> Callable[..., Any]:
     def around(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if starts:
             fake_gpu.start()
         return answer
 
-    return Watch(around=around)
+    return around
 
 
 #: Switches off that transformers loads weights on several threads, where set: torch's fake tensors are made for one.
@@ -151,7 +145,8 @@ class _Unwritten:
         key, place = _file_of(asked.get("f")), str(asked.get("map_location"))
         if key in self._objects:
             return copy.deepcopy(self._objects[key])
-        _note_weights(key if isinstance(key, str) else "a file", sys._getframe(2))
+        name = os.path.basename(key) if isinstance(key, str) else "a file"
+        _note(_WEIGHTS.format(name), sys._getframe(2), lost=_SHAPES)
         return call(**{**asked, "map_location": "meta" if place == "meta" else "cpu"})
 
     def move(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -204,15 +199,15 @@ _FULLY_SHARD = "torch.distributed.fsdp._fully_shard"
 #: What answers for functions of libraries, by module and name.
 _OF_LIBRARIES = {
     ("transformers.utils.import_utils", "is_fake_tensor"): _returning(False),  # it takes another path for them
-    ("transformers.modeling_utils", "PreTrainedModel.save_pretrained"): Watch(around=_unwritten),
-    ("safetensors.torch", "save_file"): Watch(around=_unwritten),
+    ("transformers.modeling_utils", "PreTrainedModel.save_pretrained"): _unwritten,
+    ("safetensors.torch", "save_file"): _unwritten,
     **{
-        (module, name): Watch(around=around)
+        (module, name): around
         for module in (f"{_FULLY_SHARD}._fully_shard", "torch.distributed._composable.replicate_with_fsdp")
         for name, around in (("_init_default_mesh", _default_mesh), ("_get_device_from_mesh", _device_of_mesh))
     },
-    (f"{_FULLY_SHARD}._fsdp_init", "_move_states_to_device"): Watch(around=fake_gpu.moved_to_mesh),
-    ("torch.distributed.pipelining.stage", "PipelineStage._warmup_forward_vote"): Watch(around=_voting),
+    (f"{_FULLY_SHARD}._fsdp_init", "_move_states_to_device"): fake_gpu.moved_to_mesh,
+    ("torch.distributed.pipelining.stage", "PipelineStage._warmup_forward_vote"): _voting,
 }
 LIBRARIES = ("safetensors", *(module for module, _ in _OF_LIBRARIES))
 """Modules to look for again once they are imported."""
@@ -230,38 +225,38 @@ def on_fake_tensors(machine: FakeMachine, one_rank: OneRank | None = None) -> It
             os.environ[_ON_THREADS] = "1"
             undo.callback(os.environ.pop, _ON_THREADS, None)
 
-        def put(watch: Watch, *holders: Holder) -> None:
-            lift = place(holders, watch)
-            if lift is not None:
-                undo.callback(lift)
+        def put(around: Callable[..., Any], *holders: Holder) -> None:
+            undo.callback(answered_by(around, *holders))
 
         def look(imported: str = "") -> None:
             for module in LIBRARIES if not is_over else ():
-                is_whole = module == imported or not _is_being_imported(module)
-                if module in sys.modules and module not in mended and is_whole:
-                    mended.add(module)
-                    if module == "safetensors":
-                        put(Watch(around=opening_weights(mode)), *holders_of_safe_open())
-                    for (owner, path), watch in _OF_LIBRARIES.items():
-                        holder, _, name = path.rpartition(".")
-                        if owner == module:
-                            put(watch, (attrgetter(holder)(sys.modules[owner]) if holder else sys.modules[owner], name))
+                held = sys.modules.get(module)
+                # While its own lines are running, what it will hold is not there yet.
+                is_whole = module == imported or not getattr(held.__spec__, "_initializing", False) if held else False
+                if held is None or module in mended or not is_whole:
+                    continue
+                mended.add(module)
+                if module == "safetensors":
+                    put(opening_weights(mode), *holders_of_safe_open())
+                for (owner, path), around in _OF_LIBRARIES.items():
+                    holder, _, name = path.rpartition(".")
+                    if owner == module:
+                        put(around, (attrgetter(holder)(held) if holder else held, name))
 
         mode = undo.enter_context(fake_tensors(_note))  # first: it loads Dynamo, which lists torch's functions
         undo.enter_context(compilation_off())  # compiled code reads memory that fake tensors do not have
         unwritten = _Unwritten()
-        put(Watch(around=unwritten.save), (torch, "save"))
-        put(Watch(around=unwritten.load), (torch, "load"))
-        for holder in _MOVES:
-            put(Watch(around=unwritten.move), holder)
+        put(unwritten.save, (torch, "save"))
+        put(unwritten.load, (torch, "load"))
+        put(unwritten.move, *_MOVES)
         for holder, answer in _answers_of_loaders():
-            put(Watch(around=answer), holder)
+            put(answer, holder)
         if machine.capability is not None:
             for module, name, stand_in in fake_gpu.stand_ins(machine):
                 undo.callback(setattr, module, name, getattr(module, name))
                 setattr(module, name, stand_in)
             for holder, around in fake_gpu.calls(machine, _note):
-                put(Watch(around=around), holder)
+                put(around, holder)
             mode.uses_device, mode.has_devices = fake_gpu.start, True
         for holder, answer in fake_gpu.answers(machine).items():
             put(_returning(answer, starts=machine.capability is not None and holder[1] in fake_gpu.STARTING), holder)

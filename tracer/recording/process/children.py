@@ -132,18 +132,17 @@ def runs_python(command: Any) -> bool:
     return any(re.search(_RUNS_PYTHON, word) for place, word in enumerate(words) if place == 0 or " " in word)
 
 
-def _watched() -> Iterator[WatchedFunction]:
-    processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
-    yield WatchedFunction([(processes, "start")], before=lambda log, call: log.process_starts(call))
-    yield WatchedFunction([(subprocess.Popen, "_execute_child")], before=lambda log, call: log.program_starts(call))
-
-
 class _Children(Watchers[ChildLog]):
     """Listeners to processes that start; ``os.fork`` is seen by a hook, which cannot be removed once set."""
 
     def __init__(self) -> None:
-        super().__init__(_watched)
+        super().__init__(self._functions)
         self._is_set = False
+
+    def _functions(self) -> Iterator[WatchedFunction]:
+        process = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
+        yield WatchedFunction([(process, "start")], before=lambda log, call: log.process_starts(call))
+        yield WatchedFunction([(subprocess.Popen, "_execute_child")], before=lambda log, call: log.program_starts(call))
 
     def look_again(self) -> None:
         super().look_again()

@@ -130,8 +130,6 @@ def devices() -> tuple[CudaDevice, ...]:
 
 #: Functions that a block of attention goes through; their caller set nothing for the process.
 _BLOCKS = frozenset({"sdp_kernel", "sdpa_kernel", "_sdpa_kernel"})
-_CUDNN = "torch.backends.cudnn."
-_CUDNN_ENABLED = _CUDNN + "enabled"
 
 
 class SettingEvents:
@@ -146,18 +144,16 @@ class SettingEvents:
         """``name`` was set; noted if its value changed."""
         before, value, outer = call.before, str(read()), call.frame.f_back
         is_of_a_block = {each.f_code.co_name for each in (call.frame, outer) if each is not None} & _BLOCKS
-        if before != value and not is_of_a_block and not self._is_without_effect(name, before, value):
+        if before == value or is_of_a_block:
+            return
+        is_unheard = False
+        if name.startswith("torch.backends.cudnn.") and name != "torch.backends.cudnn.enabled":
+            if torch.backends.cudnn.enabled:  # back at its value, as in ``torch.backends.cudnn.flags(enabled=False)``
+                is_unheard = self._unheard.pop(name, None) == value
+            else:
+                is_unheard = bool(self._unheard.setdefault(name, before))
+        if not is_unheard:
             self._log.changed(EventKind.SETTING, name, frame=call.frame, before=before, value=value)
-
-    def _is_without_effect(self, name: str, before: str, value: str) -> bool:
-        """Return whether a setting of cuDNN changed while cuDNN was off, or returned to its value before that, as in
-        ``torch.backends.cudnn.flags(enabled=False)``."""
-        if not name.startswith(_CUDNN) or name == _CUDNN_ENABLED:
-            return False
-        if not torch.backends.cudnn.enabled:
-            self._unheard.setdefault(name, before)
-            return True
-        return self._unheard.pop(name, None) == value
 
 
 def _setters() -> Iterator[WatchedFunction]:
@@ -166,13 +162,9 @@ def _setters() -> Iterator[WatchedFunction]:
         read = partial(read_now, setting) if setting.said else getter
         yield WatchedFunction(
             seams.holders_of(setting),
-            look=partial(_look, read),
+            look=lambda call, read=read: setattr(call, "before", str(read())),  # type: ignore[misc]
             after=partial(SettingEvents.is_set, name=setting.name, read=read),
         )
-
-
-def _look(read: Callable[[], Any], call: WatchedCall) -> None:
-    call.before = str(read())
 
 
 SETTINGS: Watchers[SettingEvents] = Watchers(_setters)
@@ -291,9 +283,9 @@ def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
     return {_GROUPS[group.name]: frozenset(group.ops) for group in load_rows().group if group.name in _GROUPS}
 
 
-def _starts() -> Iterator[WatchedFunction]:
-    yield WatchedFunction([seams.START_OF_CUDA], after=FirstUses.cuda_started)
-    yield from (WatchedFunction(holders, after=FirstUses.group_made) for holders in seams.process_group_starts())
-
-
-_STARTS: Watchers[FirstUses] = Watchers(_starts)
+_STARTS: Watchers[FirstUses] = Watchers(
+    lambda: [
+        WatchedFunction([seams.START_OF_CUDA], after=FirstUses.cuda_started),
+        *(WatchedFunction(holders, after=FirstUses.group_made) for holders in seams.process_group_starts()),
+    ]
+)

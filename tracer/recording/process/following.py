@@ -20,17 +20,19 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace as _replace
 
 from tracer.names import ChildState, SeedOrigin, StartedBy
 from tracer.recording import patching
 from tracer.recording.options import RecordOptions
 from tracer.recording.origin import Sites, placed, programs_frame
-from tracer.recording.patching import Watch, WatchedCall, original_of
+from tracer.recording.patching import WatchedCall, original_of
 from tracer.recording.process.children import (
     CHILDREN,
     FORKS_FOR_PROCESSES,
@@ -131,8 +133,7 @@ class Following(ChildLog):
     def child_starts(self, folder: str, role: str) -> None:
         """Python starts, in the child ``role``: do what is to be done before its first line."""
         self.folder = folder
-        own = self.claimed(role, "start")
-        self.folder = ""
+        own, self.folder = self.claimed(role, "start"), ""
         _call(folder, _START, own)
 
     def leave(self) -> None:
@@ -142,11 +143,9 @@ class Following(ChildLog):
             self._lifts.pop()()
         if self.folder:
             self.folder = ""
+            put, unset = original_of(os.putenv), original_of(os.unsetenv)
             for name in ("PYTHONPATH", _VARIABLE):
-                if name in os.environ:
-                    original_of(os.putenv)(name, os.environ[name])
-                else:
-                    original_of(os.unsetenv)(name)
+                put(name, os.environ[name]) if name in os.environ else unset(name)
 
     def log(self, event: LogLine) -> None:
         """Add to the log, in one write; nothing where the job's first process has ended and removed it."""
@@ -187,10 +186,9 @@ class Following(ChildLog):
     def _enter(self, folder: str, role: str, started: Started) -> None:
         self.folder, self.role, self._started, self._listens = folder, role, started, True
         CHILDREN.add(self)
+        owners = {"_execute_child": subprocess.Popen, "fork_exec": sys.modules["_posixsubprocess"]}
         for name in _ENVIRONMENT_AT:
-            self._extend(
-                {"_execute_child": subprocess.Popen, "fork_exec": sys.modules["_posixsubprocess"]}.get(name, os), name
-            )
+            self._lifts.append(patching.answered_by(partial(self._passing_on, name), (owners.get(name, os), name)))
         if not self._hooked and hasattr(os, "register_at_fork"):
             self._hooked = True  # after the hook that lifts what the parent has replaced
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._forked)
@@ -233,7 +231,7 @@ class Following(ChildLog):
         self._next.role = inherited
         if is_counted:
             place = placed(self._sites.innermost(frame), self._sites.users_own(frame))
-            child = msgspec.structs.replace(unknown_child(role), started_by=started_by, **place)
+            child = _replace(unknown_child(role), started_by=started_by, **place)
             self.log(LogLine(role=role, event="starts", child=child))
         with self._starting:
             self._put_variables()
@@ -254,29 +252,24 @@ class Following(ChildLog):
             ours = own
         return {"PYTHONPATH": ours, _VARIABLE: f"{role}:{self.folder}"}
 
-    def _extend(self, owner: Any, name: str) -> None:
-        """Make the function ``name`` start programs with an extended environment."""
+    def _passing_on(self, name: str, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call of the function ``name``, which starts a program, with an extended environment."""
         place = _ENVIRONMENT_AT[name]
-
-        def around(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if name.startswith("exec"):
-                self._next.role = self.role
-            passed = args[place] if len(args) > place else None
-            if isinstance(passed, Mapping) and all(isinstance(key, str) for key in passed):
-                args = (*args[:place], {**passed, **self._variables(passed)}, *args[place + 1 :])
-            elif isinstance(passed, list):  # as C code takes it: the last of a name counts
-                program = dict(os.fsdecode(entry).partition("=")[::2] for entry in passed)
-                program |= self._variables(program)
-                entries = [os.fsencode(f"{key}={value}") for key, value in program.items()]
-                args = (*args[:place], entries, *args[place + 1 :])
-            if passed is not None:
-                return call(*args, **kwargs)
-            with self._starting:
-                self._put_variables()
-                return call(*args, **kwargs)
-
-        lift = patching.place([(owner, name)], Watch(around=around))
-        self._lifts += [lift] if lift is not None else []
+        if name.startswith("exec"):
+            self._next.role = self.role
+        passed = args[place] if len(args) > place else None
+        if isinstance(passed, Mapping) and all(isinstance(key, str) for key in passed):
+            args = (*args[:place], {**passed, **self._variables(passed)}, *args[place + 1 :])
+        elif isinstance(passed, list):  # as C code takes it: the last of a name counts
+            program = dict(os.fsdecode(entry).partition("=")[::2] for entry in passed)
+            program |= self._variables(program)
+            entries = [os.fsencode(f"{key}={value}") for key, value in program.items()]
+            args = (*args[:place], entries, *args[place + 1 :])
+        if passed is not None:
+            return call(*args, **kwargs)
+        with self._starting:
+            self._put_variables()
+            return call(*args, **kwargs)
 
     def _about_to_fork(self) -> None:
         frame = programs_frame()
@@ -342,7 +335,7 @@ def children_of(events: Iterable[LogLine], has_trace: Callable[[str], bool]) -> 
             state = ChildState.NOT_FOLLOWED if is_left[role] > 0 else ChildState.WITHOUT_TORCH
         loaded = (Generator(name=name, origin=SeedOrigin.UNSEEN) for name in ("numpy", "python") if name in heard)
         is_line = state in (ChildState.UNTRAINED, ChildState.RECORDED)
-        child = msgspec.structs.replace(
+        child = _replace(
             end,
             started_by=start.started_by,
             **start.place._asdict(),
@@ -350,13 +343,10 @@ def children_of(events: Iterable[LogLine], has_trace: Callable[[str], bool]) -> 
             generators={ChildState.UNTRAINED: end.generators, ChildState.WITHOUT_TORCH: tuple(loaded)}.get(state, ()),
             draws=end.draws if state is ChildState.UNTRAINED else (),
         )
-        alike = child if is_line else next((other for other in children if _are_alike(other, child)), child)
+        same = (each for each in children if each.parent == child.parent and _replace(each, role=role) == child)
+        alike = child if is_line else next(same, child)
         children[alike] = children.get(alike, 0) + 1
-    return tuple(msgspec.structs.replace(child, count=count) for child, count in children.items())
-
-
-def _are_alike(first: Child, second: Child) -> bool:
-    return msgspec.structs.replace(first, role=second.role) == second and first.parent == second.parent
+    return tuple(_replace(child, count=count) for child, count in children.items())
 
 
 #: Of this process.
@@ -399,7 +389,7 @@ class ChildTraces:
         weakref.finalize(self, _remove, self._folder, self._process)
         self.output = output or Path(self._folder, "step.json")
         """The trace that children's traces lie beside."""
-        self._task = ChildTask(output=str(self.output), options=msgspec.structs.replace(options, name=""), **task)
+        self._task = ChildTask(output=str(self.output), options=_replace(options, name=""), **task)
         self._at_start = at_start
         self._started = Started()
         self._is_entered = False

@@ -6,7 +6,6 @@ neither loads a module nor starts a device. What is not there is left out.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -79,21 +78,15 @@ def _value(name: str) -> FactValue | None:
 
 def _look_up(name: str) -> Any:
     """The object of that dotted name, from the longest part of it that is a loaded module."""
-    for module, parts in _readings(name):
-        holder: Any = sys.modules.get(module)
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        holder: Any = sys.modules.get(".".join(parts[:length]))
         if holder is not None:
-            for part in parts:
+            for part in parts[length:]:
                 # A module's own ``__getattr__`` may import the attribute, as torch's does.
                 holder = vars(holder)[part] if type(holder) is ModuleType else getattr(holder, part)
             return holder
     raise LookupError(name)
-
-
-@functools.lru_cache(maxsize=1024)
-def _readings(name: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The prefixes of a dotted name that may be modules, the longest first, each with the rest of the name."""
-    parts = tuple(name.split("."))
-    return tuple((".".join(parts[:length]), parts[length:]) for length in range(len(parts), 0, -1))
 
 
 def _as_fact(value: Any) -> FactValue | None:

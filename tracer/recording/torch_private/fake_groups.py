@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tracer.errors import RankError, UsageError
-from tracer.recording.patching import Watch, place
+from tracer.recording.patching import answered_by
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.fake_tensors import ValuesAsOne
 
@@ -55,9 +55,13 @@ def _with_results(func: Any, args: Sequence[Any], call: Callable[[], Any]) -> An
 
 def _in_flight(func: Any, args: Sequence[Any], call: Callable[[], Any]) -> Any:
     """A functional collective's result is waited for when it is read, as on real tensors."""
-    if func.name() == "_c10d_functional::_wrap_tensor_autograd":
-        return _functional_collectives.AsyncCollectiveTensor(args[0])
-    return call()
+    is_wrapped = func.name() == "_c10d_functional::_wrap_tensor_autograd"
+    return _functional_collectives.AsyncCollectiveTensor(args[0]) if is_wrapped else call()
+
+
+def _asked(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names of its parameters; without those that were not passed."""
+    return inspect.signature(call).bind(*args, **kwargs).arguments
 
 
 def _on_real_tensors(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -95,7 +99,7 @@ class _Groups:
 
     def init(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``init_process_group``, whatever backend and place to meet it names."""
-        asked = inspect.signature(call).bind(*args, **kwargs).arguments
+        asked = _asked(call, args, kwargs)
         rank, size = asked.get("rank", -1), asked.get("world_size", -1)
         if (rank not in (-1, None, self._rank)) or (size not in (-1, None, self._size)):
             raise RankError(
@@ -107,13 +111,11 @@ class _Groups:
 
     def new(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Create each process group, the default one too."""
-        bound = inspect.signature(call).bind(*args, **kwargs)
-        backend = _word(bound.arguments["backend"])
-        bound.arguments.update(backend=_BACKEND, backend_options=None, device_id=None)
-        group, store = call(*bound.args, **bound.kwargs)
-        name = getattr(group, "group_name", None)
-        if name is not None:
-            self._joined.append(tuple(bound.arguments["global_ranks_in_group"]) or tuple(range(self._size)))
+        asked = _asked(call, args, kwargs)
+        backend, ranks = _word(asked["backend"]), tuple(asked["global_ranks_in_group"])
+        group, store = call(**{**asked, "backend": _BACKEND, "backend_options": None, "device_id": None})
+        if (name := getattr(group, "group_name", None)) is not None:
+            self._joined.append(ranks or tuple(range(self._size)))
             if backend not in ("", _BACKEND):
                 self._asked[name] = backend
         return group, store
@@ -127,13 +129,6 @@ class _Groups:
         choices = dict(choice.split(":", 1) for choice in asked.split(",") if ":" in choice)
         return choices.get("cuda" if torch.cuda.is_available() else "cpu", asked)
 
-    def wrap(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """``DistributedDataParallel``: its model lies on the CPU, whatever device it was moved to."""
-        bound = inspect.signature(call).bind(*args, **kwargs)
-        bound.arguments.pop("device_ids", None)
-        bound.arguments.pop("output_device", None)
-        return call(*bound.args, **bound.kwargs)
-
     def rebuild(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``DistributedDataParallel`` orders its buckets anew: C++ reads the order that rank 0 sent."""
         self._mode.has_real_integers = True
@@ -144,7 +139,7 @@ class _Groups:
 
     def send(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Objects are broadcast: nobody else runs, so the list stays this rank's own, as if it had sent it."""
-        asked = inspect.signature(call).bind(*args, **kwargs).arguments
+        asked = _asked(call, args, kwargs)
         asked.pop("group_src", None)
         return _on_real_tensors(call, (), {**asked, "src": self._rank})
 
@@ -155,10 +150,12 @@ class _Groups:
         yield [(distributed_c10d, "_new_process_group_helper")], self.new
         yield [(dist, "get_backend")], self.backend
         yield [(dist, "_verify_params_across_processes")], _compared
-        yield [(DistributedDataParallel, "__init__")], self.wrap
-        yield [(_functional_collectives, "_are_we_tracing")], _is_compiling
+        yield [(DistributedDataParallel, "__init__")], _wrapped
+        # torch takes fake tensors for a compiler's, and waits for each collective at once.
+        yield [(_functional_collectives, "_are_we_tracing")], lambda *_: torch.compiler.is_dynamo_compiling()
         yield [(Reducer, "_rebuild_buckets")], self.rebuild
-        yield [(_meta_registrations, "generate_unique_id")], _numbered
+        # torch draws the number of a fake piece of work from Python's generator, which is the program's.
+        yield [(_meta_registrations, "generate_unique_id")], lambda *_: next(_WORKS)
         yield [(device_mesh.DeviceMesh, "__init__")], _on_cpu
         for name in _MESH_METHODS:
             yield [(device_mesh.DeviceMesh, name)], _on_real_tensors
@@ -180,21 +177,27 @@ def _word(backend: Any) -> str:
 
 def _scattered(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Objects are scattered: this rank's own is in the list if it is the source; else nothing arrives."""
-    asked = inspect.signature(call).bind(*args, **kwargs).arguments
+    asked = _asked(call, args, kwargs)
     if objects := asked.get("scatter_object_input_list"):
         asked["scatter_object_output_list"][0] = objects[dist.get_rank(asked.get("group"))]
 
 
 def _gathered(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Objects are gathered: this rank's own stands for everybody's."""
-    asked = inspect.signature(call).bind(*args, **kwargs).arguments
+    asked = _asked(call, args, kwargs)
     if (objects := asked.get("object_gather_list")) is not None:
         objects[:] = [asked["obj"]] * len(objects)
 
 
 def _barrier(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Gloo's barrier, which asks whether the backend is gloo."""
-    dist.barrier(inspect.signature(call).bind(*args, **kwargs).arguments.get("group"))
+    dist.barrier(_asked(call, args, kwargs).get("group"))
+
+
+def _wrapped(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``DistributedDataParallel``: its model lies on the CPU, whatever device it was moved to."""
+    asked = _asked(call, args, kwargs)
+    return call(**{name: value for name, value in asked.items() if name not in ("device_ids", "output_device")})
 
 
 def _attention(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -211,17 +214,7 @@ def _attention(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return flash(query, key, value, rate, is_causal, scale=asked.get("scale"))[0]
 
 
-def _is_compiling(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """torch takes fake tensors for a compiler's, and waits for each collective at once."""
-    return torch.compiler.is_dynamo_compiling()
-
-
 _WORKS = count(1)
-
-
-def _numbered(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """The number of a fake piece of work; torch draws it from Python's generator, which is the program's."""
-    return next(_WORKS)
 
 
 def _compared(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -261,9 +254,7 @@ def fake_groups(
         if not dist.is_initialized():
             undo.callback(lambda: dist.is_initialized() and dist.destroy_process_group())
         for holders, answer in _Groups(rank, world_size, joined, backend, mode).watches():
-            lift = place([holder for holder in holders if hasattr(*holder)], Watch(around=answer))
-            if lift is not None:
-                undo.callback(lift)
+            undo.callback(answered_by(answer, *(holder for holder in holders if hasattr(*holder))))
         mesh = vars(device_mesh.DeviceMesh).get("mesh")
         if isinstance(mesh, property):
             read: Any = mesh.fget

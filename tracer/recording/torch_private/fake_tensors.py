@@ -18,14 +18,9 @@ from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.errors import UsageError
-from tracer.recording.patching import Watch, place
+from tracer.recording.patching import answered_by
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.seams import claim_device, claimed_devices, storage_id
-
-
-def _is_factory(name: str, value: Any) -> bool:
-    return name.endswith("_like") or (callable(value) and value in _device_constructors())
-
 
 _ATEN = torch.ops.aten
 _PACK = _ATEN._pack_padded_sequence.default
@@ -41,7 +36,11 @@ IS_AVAILABLE = (
 #: of others (rates, weights of a sampler). A parameter that is known slows down each call that it takes part in.
 _REAL_INTEGERS, _REAL_NUMBERS = 1 << 16, 1 << 10
 TAKERS_OF_DEVICES = (
-    *((torch, name) for name, value in vars(torch).items() if _is_factory(name, value)),
+    *(
+        (torch, name)
+        for name, value in vars(torch).items()
+        if name.endswith("_like") or (callable(value) and value in _device_constructors())
+    ),
     *((torch.Tensor, name) for name in ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros")),
     (torch._C._nn, "_parse_to"),
 )
@@ -97,10 +96,6 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             and t.device.type == "cpu"
             and not t.is_quantized
         )
-
-    def values_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """A real tensor with the values of ``tensor``; ``None`` if they are not known."""
-        return tensor.constant if isinstance(tensor, FakeTensor) else tensor
 
     def stand_in(self, name: str, depth: int = 1) -> None:
         """Count that ``name`` was answered by a stand-in, for the caller ``depth`` frames outwards."""
@@ -164,7 +159,9 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             args = (args[0], self._unsized(func, lambda *of: [*_all_positions(*of)], args[1]), *args[2:])
         answer = self.answers.get(func.namespace)
         if answer is not None:
-            self._forget(args, named)  # other ranks take part
+            for tensor in tree_leaves((args, named)):  # other ranks take part: values are not known any more
+                if isinstance(tensor, FakeTensor) and tensor.constant is not None:
+                    self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
             return answer(func, args, lambda: self._dispatch(func, types, tuple(args), named))
         if func is _GROUPED_MM and args[0].dtype is not torch.bfloat16:
             result = self._grouped_product(types, args, named)
@@ -191,7 +188,9 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             if _LACKS not in str(problem) or not whole:
                 raise
             with self:  # a CPU lacks a kernel for whole numbers, which a GPU has
-                args, named = tree_map_only(torch.Tensor, _widened, (tuple(args), dict(named)))
+                args, named = tree_map_only(
+                    torch.Tensor, lambda each: each.double() if _is_whole(each) else each, (tuple(args), dict(named))
+                )
                 return tree_map_only(torch.Tensor, lambda made: made.to(whole[0]), func(*args, **named))
         finally:
             self._depth -= 1
@@ -214,12 +213,6 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         known = self.may_turn_const(real)
         return self.fake_tensor_converter.from_real_tensor(self, real, make_constant=known)  # type: ignore[no-any-return]
 
-    def _forget(self, args: Sequence[Any], named: Mapping[str, Any]) -> None:
-        """The values of tensors, and of all that share their memory, are not known any more."""
-        for tensor in tree_leaves((args, named)):
-            if isinstance(tensor, FakeTensor) and tensor.constant is not None:
-                self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
-
     def _are_known(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
         tensors = [arg for arg in tree_leaves((args, named)) if isinstance(arg, torch.Tensor)]
         return all(isinstance(tensor, FakeTensor) and tensor.constant is not None for tensor in tensors)
@@ -235,7 +228,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             return torch.empty_strided(product.shape, product.stride(), dtype=dtype)
 
     def _for_real(self, func: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-        args, named = tree_map_only(FakeTensor, self.values_of, (tuple(args), named))
+        args, named = tree_map_only(FakeTensor, lambda tensor: tensor.constant, (tuple(args), named))
         with seams.without_modes():
             return func(*args, **named)
 
@@ -260,7 +253,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
 
         def values(tensor: torch.Tensor) -> torch.Tensor | None:
             nonlocal is_stand_in
-            real = self.values_of(tensor)
+            real = tensor.constant if isinstance(tensor, FakeTensor) else tensor
             is_stand_in = is_stand_in or real is None
             return real
 
@@ -268,10 +261,15 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             result = rule(values, *args, **named)
         if is_stand_in:
             self.stand_in(str(func), 3)
+
+        def made(tensor: torch.Tensor) -> torch.Tensor:
+            is_shape = not isinstance(tensor, FakeTensor) and tensor.device.type == "meta"
+            return torch.empty(tensor.shape, dtype=tensor.dtype) if is_shape else tensor
+
         self._depth += 1
         try:
             with self:
-                return tree_map_only(torch.Tensor, _fake_of_meta, result)
+                return tree_map_only(torch.Tensor, made, result)
         finally:
             self._depth -= 1
 
@@ -302,16 +300,6 @@ def _sized(shape: Iterable[int], dtype: torch.dtype = torch.long) -> torch.Tenso
 def _nonzero(values: _Values, tensor: torch.Tensor) -> _Tensors:
     values(tensor)
     return _sized((tensor.numel(), tensor.dim()))
-
-
-def _unique(values: _Values, tensor: torch.Tensor, *_: object, **__: object) -> _Tensors:
-    return _distinct(values, tensor)
-
-
-def _unique_consecutive(
-    values: _Values, tensor: torch.Tensor, inverse: object = 0, counts: object = 0, dim: int | None = None, **_: object
-) -> _Tensors:
-    return _distinct(values, tensor, dim)
 
 
 def _distinct(values: _Values, tensor: torch.Tensor, dim: int | None = None, *_: object, **__: object) -> _Tensors:
@@ -367,8 +355,10 @@ def _ctc_loss(
 #: lengths are as long as can be.
 _UNSIZED: dict[Any, Callable[..., _Tensors]] = {
     _ATEN.nonzero.default: _nonzero,
-    _ATEN._unique2.default: _unique,
-    _ATEN.unique_consecutive.default: _unique_consecutive,
+    _ATEN._unique2.default: lambda values, tensor, *_, **__: _distinct(values, tensor),
+    _ATEN.unique_consecutive.default: lambda values, tensor, inverse=0, counts=0, dim=None: _distinct(
+        values, tensor, dim
+    ),
     _ATEN.unique_dim.default: _distinct,
     _ATEN.unique_dim_consecutive.default: _distinct,
     _ATEN.repeat_interleave.Tensor: _repeat_interleave,
@@ -428,10 +418,6 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and not value.is_floating_point() and value.dtype is not torch.bool
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if _is_whole(tensor) else tensor
-
-
 def _all_positions(values: _Values, indices: Sequence[Any]) -> Iterator[torch.Tensor | None]:
     """Indices; in place of a mask the positions that it selects."""
     for index in indices:
@@ -441,11 +427,6 @@ def _all_positions(values: _Values, indices: Sequence[Any]) -> Iterator[torch.Te
             yield from (_sized((index.numel(),)) for _ in range(index.dim()))
         else:
             yield from mask.nonzero(as_tuple=True)
-
-
-def _fake_of_meta(tensor: torch.Tensor) -> torch.Tensor:
-    is_shape = not isinstance(tensor, FakeTensor) and tensor.device.type == "meta"
-    return torch.empty(tensor.shape, dtype=tensor.dtype) if is_shape else tensor
 
 
 def stand_in_for(tensor: torch.Tensor) -> complex | float | int | bool:
@@ -604,9 +585,7 @@ def fake_tensors(on_stand_in: Callable[[str, FrameType], None]) -> Iterator[Valu
     types: list[Any] = _foreach_utils._foreach_supported_types
     with ExitStack() as undo:
         for holder, answer in _answers(mode).items():
-            lift = place([holder], Watch(around=answer))
-            if lift is not None:
-                undo.callback(lift)
+            undo.callback(answered_by(answer, holder))
         types.append(FakeTensor)
         undo.callback(types.remove, FakeTensor)
         yield undo.enter_context(mode)

@@ -42,24 +42,16 @@ def loaded(module: str, *names: str) -> Any | None:
     return find(sys.modules.get(module), *names)
 
 
-def _nothing() -> None:
-    return None
-
-
-def _zero() -> int:
-    return 0
-
-
 #: The autograd node that the engine evaluates on this thread, or ``None`` outside the engine.
-current_node: Callable[[], Any] = find(torch._C, "_current_autograd_node") or _nothing
+current_node: Callable[[], Any] = find(torch._C, "_current_autograd_node") or (lambda: None)
 #: The number that the next autograd node made on this thread will bear.
-next_sequence_number: Callable[[], int] = find(torch._C, "_autograd", "_get_sequence_nr") or _zero
+next_sequence_number: Callable[[], int] = find(torch._C, "_autograd", "_get_sequence_nr") or int
 #: The number of the running backward pass; -1 outside the engine.
 graph_task_id: Callable[[], int] = find(torch._C, "_current_graph_task_id") or (lambda: -1)
 #: How many ``TorchFunctionMode`` are active; reading ``tensor.dtype`` calls them.
-function_mode_count: Callable[[], int] = find(torch._C, "_len_torch_function_stack") or _zero
+function_mode_count: Callable[[], int] = find(torch._C, "_len_torch_function_stack") or int
 #: How many dispatch modes are below the running one.
-dispatch_mode_count: Callable[[], int] = find(torch._C, "_len_torch_dispatch_stack") or _zero
+dispatch_mode_count: Callable[[], int] = find(torch._C, "_len_torch_dispatch_stack") or int
 #: Pop the top dispatch mode and push one; without them a recorder goes on top of the script's own modes.
 pop_mode: Callable[[], Any] | None = getattr(_python_dispatch, "_pop_mode", None)
 push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode", None)
@@ -75,8 +67,8 @@ without_torch_function: Any = find(torch._C, "DisableTorchFunction") or torch._C
 
 #: Without these three, backward calls cannot be linked to their forward op, and the trace says so.
 HAS_FORWARD_LINK = (
-    current_node is not _nothing
-    and next_sequence_number is not _zero
+    hasattr(torch._C, "_current_autograd_node")
+    and next_sequence_number is not int
     and hasattr(torch._C._functions, "AccumulateGrad")
 )
 #: A mode may ask that compiled code stays compiled while it is active (torch 2.9 and newer).
@@ -105,15 +97,13 @@ _top_saved_tensor_hooks = find(torch._C, "_autograd", "_top_saved_tensors_defaul
 
 _plain_dispatch = {find(torch._C, "_disabled_torch_dispatch_impl"), getattr(torch.Tensor, "__torch_dispatch__", None)}
 
-
 #: Whether calling an overload does nothing but call its ``_op``.
 _FORWARDS_TO_OP = torch._ops.OpOverload.__call__.__code__.co_names == ("_op",)
 
 
 def direct_call(func: Any) -> Callable[..., Any]:
     """torch's own entry behind ``func``, without the Python function that forwards to it."""
-    entry: Callable[..., Any] = func._op if _FORWARDS_TO_OP and type(func) is torch._ops.OpOverload else func
-    return entry
+    return func._op if _FORWARDS_TO_OP and type(func) is torch._ops.OpOverload else func  # type: ignore[no-any-return]
 
 
 def dispatches_itself(cls: type) -> bool:
@@ -339,10 +329,9 @@ def default_generator(device: torch.device) -> tuple[str, Any]:
 def _devices(*, is_awake: bool) -> Iterator[tuple[str, Any]]:
     """Kind and module of each accelerator that was started, or was not."""
     for kind in ("cuda", "xpu", private_backend_name()):
-        module = getattr(torch, kind, None)
-        is_initialized = getattr(module, "is_initialized", None)
+        is_initialized = find(torch, kind, "is_initialized")
         if is_initialized is not None and bool(is_initialized()) is is_awake:
-            yield kind, module
+            yield kind, getattr(torch, kind)
 
 
 def default_generators() -> Iterator[tuple[str, Any]]:
@@ -451,8 +440,8 @@ def group_size(group: Any) -> int | None:
 
     ``c10d::*_`` take the group as a script object, ``_c10d_functional::*`` its name (Ops.cpp, Functional.cpp, 2.13.0).
     """
-    module = sys.modules.get("torch._C._distributed_c10d")
-    read = find(module, "_resolve_process_group") if isinstance(group, str) else find(module, "ProcessGroup", "unbox")
+    words = ("_resolve_process_group",) if isinstance(group, str) else ("ProcessGroup", "unbox")
+    read = loaded("torch._C._distributed_c10d", *words)
     try:
         return None if read is None else int(read(group).size())
     except (RuntimeError, TypeError, ValueError):  # the group was destroyed, or is of another kind
@@ -554,13 +543,8 @@ def weak_storage(tensor: torch.Tensor) -> int:
     return int(_storage_of(tensor)._weak_ref())
 
 
-def is_expired(reference: int) -> bool:
-    return bool(torch.UntypedStorage._expired(reference))
-
-
-def free_weak_storage(reference: int) -> None:
-    torch.UntypedStorage._free_weak_ref(reference)
-
+is_expired: Callable[[int], bool] = getattr(torch.UntypedStorage, "_expired", bool)
+free_weak_storage: Callable[[int], None] = getattr(torch.UntypedStorage, "_free_weak_ref", lambda _: None)
 
 _fills: Callable[[], bool] = find(torch._C, "_get_deterministic_fill_uninitialized_memory") or (lambda: True)
 
@@ -575,22 +559,24 @@ _has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
 _KEYS = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "privateuseone": "PrivateUse1"}
 
 
+def _has_any_kernel(func: Any, keys: Iterable[str]) -> bool:
+    for key in keys:
+        with suppress(RuntimeError, AttributeError):  # a key of another build
+            if _has_kernel(func.name(), key):
+                return True
+    return False
+
+
 def has_composite_kernel(func: Any) -> bool:
     """Return whether ``func`` has a composite kernel (made of other ops) and none of its own for CPU or CUDA."""
-    with suppress(RuntimeError, AttributeError):
-        is_composite = _has_kernel(func.name(), "CompositeImplicitAutograd")
-        return is_composite and not any(_has_kernel(func.name(), key) for key in _KEYS.values())
-    return False
+    return _has_any_kernel(func, ["CompositeImplicitAutograd"]) and not _has_any_kernel(func, _KEYS.values())
 
 
 def has_kernel_of_a_layout(func: Any) -> bool:
     """Return whether ``func`` has a kernel of its own for nested, sparse, MKL-DNN or quantized tensors."""
     layouts = ("NestedTensor", "Sparse", "SparseCsr", "Mkldnn", "Quantized")
-    for key in ("CompositeImplicitAutogradNestedTensor", *map("".join, product(layouts, ("CPU", "CUDA")))):
-        with suppress(RuntimeError, AttributeError):  # a key of another build
-            if _has_kernel(func.name(), key):
-                return True
-    return False
+    keys = map("".join, product(layouts, ("CPU", "CUDA")))
+    return _has_any_kernel(func, ("CompositeImplicitAutogradNestedTensor", *keys))
 
 
 def can_call_composite(func: Any) -> bool:
@@ -610,12 +596,10 @@ def lacks_autograd(func: Any) -> bool:
 
     Autograd sees the ops inside such a kernel; under a dispatch mode it does not, and gradients are lost.
     """
+    is_callable = hasattr(func, "_op_dk") and hasattr(torch._C, "_SetExcludeDispatchKeyGuard")
+    is_extension = getattr(func, "namespace", "aten") not in ("aten", "prims", "prim")
     keys = ("Autograd", "CompositeImplicitAutograd", *(f"Autograd{key}" for key in _KEYS.values()))
-    with suppress(RuntimeError, AttributeError):
-        is_callable = hasattr(func, "_op_dk") and hasattr(torch._C, "_SetExcludeDispatchKeyGuard")
-        is_extension = func.namespace not in ("aten", "prims", "prim")
-        return is_extension and is_callable and not any(_has_kernel(func.name(), key) for key in keys)
-    return False
+    return is_extension and is_callable and not _has_any_kernel(func, keys)
 
 
 def kernel_of(func: Any, tensor: torch.Tensor) -> Any | None:
@@ -639,20 +623,16 @@ def call_kernel(func: Any, key: Any, args: tuple[Any, ...], kwargs: dict[str, An
         return func._op_dk(key, *args, **kwargs)
 
 
-#: Where Python finds torch's functions that are written in C++.
-_NATIVE = (torch._C._VariableFunctions, torch._C.TensorBase, torch._C._nn, torch.linalg, torch.fft, torch.special)
-
-
 def is_native_function(name: str) -> bool:
     """Return whether torch has a function or a method ``name`` that is written in C++, as far as names tell."""
-    return any(hasattr(owner, name) for owner in _NATIVE) or (name.startswith("_") and hasattr(torch._C, name))
+    owners = (torch._C._VariableFunctions, torch._C.TensorBase, torch._C._nn, torch.linalg, torch.fft, torch.special)
+    return any(hasattr(owner, name) for owner in owners) or (name.startswith("_") and hasattr(torch._C, name))
 
 
 #: A kernel of an op as torch lists it: its key, file and line. Those that were overridden are marked, and do not match.
 _REGISTERED = re.compile(r"^(\w+)(?:\[alias\])?: registered at (.+:\d+) ::", re.MULTILINE)
-_INSTALLED = os.path.dirname(torch.__file__)
 #: Where torch registers what others hand to it.
-_FOR_OTHERS = tuple(os.path.join(_INSTALLED, name) for name in ("library.py", "_library"))
+_FOR_OTHERS = tuple(os.path.join(_TORCH, name) for name in ("library.py", "_library"))
 
 
 def overriding_kernels(func: Any) -> dict[str, str]:
@@ -662,15 +642,17 @@ def overriding_kernels(func: Any) -> dict[str, str]:
     """
     if getattr(func, "namespace", "") != "aten":
         return {}
-    found: dict[str, str] = {}
-    with suppress(RuntimeError, AttributeError):
+    try:
         listed = torch._C._dispatch_dump(func.name())
-        root, is_known, _ = listed.partition("debug: registered at ")[2].partition("build/aten/src/ATen/")
-        lines: dict[str, str] = dict(_REGISTERED.findall(listed))
-        for device, key in _KEYS.items() if is_known else ():
-            line = lines.get(key, lines.get("CompositeExplicitAutograd", ""))
-            if line.startswith(_FOR_OTHERS):
-                found[device] = "by torch.library"
-            elif line and not line.startswith((root or "build/aten/", _INSTALLED)):
-                found[device] = f"at {line}"
+    except (RuntimeError, AttributeError):
+        return {}
+    found: dict[str, str] = {}
+    root, is_known, _ = listed.partition("debug: registered at ")[2].partition("build/aten/src/ATen/")
+    lines: dict[str, str] = dict(_REGISTERED.findall(listed))
+    for device, key in _KEYS.items() if is_known else ():
+        line = lines.get(key, lines.get("CompositeExplicitAutograd", ""))
+        if line.startswith(_FOR_OTHERS):
+            found[device] = "by torch.library"
+        elif line and not line.startswith((root or "build/aten/", _TORCH)):
+            found[device] = f"at {line}"
     return found
