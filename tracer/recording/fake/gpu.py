@@ -257,6 +257,9 @@ def _is_torchs(frame: FrameType | None) -> bool:
     return asks.partition(".")[0] in ("torch", "tracer")
 
 
+_PLACE: Any = FakeTensor.device
+
+
 def _place_of(tensor: torch.Tensor) -> torch.device:
     """``tensor.device``: the GPU that the program placed it on."""
     place: torch.device = _PLACE.fget(tensor)
@@ -264,9 +267,6 @@ def _place_of(tensor: torch.Tensor) -> torch.device:
     if place != _CPU or kind == "cpu":
         return place
     return _SOMEWHERE if kind is None or _is_torchs(sys._getframe(1)) else _Stream.device
-
-
-_PLACE: Any = FakeTensor.device
 
 
 def _is_there(tensor: torch.Tensor) -> bool:

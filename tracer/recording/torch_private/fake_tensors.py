@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -77,7 +78,6 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         """Whether it is noted which tensors lie on a device that is the CPU here."""
         self._on_stand_in = on_stand_in
         """Called with the name of what asked for a value that is not known, and the frame that did."""
-        self._roles: dict[Any, _Role] = {}
         self._depth = 0
         """The nesting depth of calls. Memory that an inner one leaves unwritten stands for a result."""
 
@@ -124,9 +124,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
     def _answer(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         if any(map(seams.answers_for_itself, types)):  # a subclass hands its fake tensors on itself
             return NotImplemented
-        role = self._roles.get(func)
-        if role is None:
-            role = self._roles[func] = _role_of(func)
+        role = _role_of(func)
         named = dict(kwargs or {})
         if self.has_real_integers and _is_of_integers(args, named):
             return func(*args, **named)
@@ -374,17 +372,12 @@ class _Role(Enum):
     """The services of ``ValuesAsOne`` that an overload needs."""
 
     PLAIN = auto()
-    LIFTS = auto()
-    """A tensor that was made of numbers: torch keeps those."""
-    RESHAPES = auto()
-    """The tensor that it is called on."""
-    MAKES = auto()
-    """A tensor, of no other."""
-    UNWRITTEN = auto()
-    """Memory like another tensor's."""
+    LIFTS = auto()  # a tensor that was made of numbers: torch keeps those
+    RESHAPES = auto()  # the tensor that it is called on
+    MAKES = auto()  # a tensor, of no other
+    UNWRITTEN = auto()  # memory like another tensor's
     DRAWS = auto()
-    READS = auto()
-    """Its result is no tensor."""
+    READS = auto()  # its result is no tensor
     UNSIZED = auto()
     INDEXES = auto()
 
@@ -392,6 +385,7 @@ class _Role(Enum):
 _FROM_VALUES = (_Role.DRAWS, _Role.READS, _Role.UNSIZED)
 
 
+@cache
 def _role_of(func: Any) -> _Role:
     schema, tags = getattr(func, "_schema", None), getattr(func, "tags", ())
     if schema is None:
@@ -486,19 +480,16 @@ def _is_called_by(name: str) -> bool:
     return False
 
 
-def _swap(swap: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``torch.utils.swap_tensors``, which refuses fake parameters: the first stays, and takes the data."""
-    parameter, applied = args
-    if type(parameter) is not FakeTensor or type(applied) is not FakeTensor:
-        return swap(*args, **kwargs)
-    parameter.data = applied
-    parameter.fake_device = applied.fake_device
-    parameter.constant = None
-    return None
-
-
 def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
     """Return the functions that read a tensor's values past the dispatcher, with the answers for fake ones."""
+
+    def swap(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``torch.utils.swap_tensors``, which refuses fake parameters: the first stays, and takes the data."""
+        parameter, applied = args
+        if type(parameter) is not FakeTensor or type(applied) is not FakeTensor:
+            return call(*args, **kwargs)
+        parameter.data, parameter.fake_device, parameter.constant = applied, applied.fake_device, None
+        return None
 
     def tolist(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor = args[0]
@@ -565,7 +556,7 @@ def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
         (torch.Tensor, "data_ptr"): address,
         (torch.UntypedStorage, "data_ptr"): address,
         (torch.Tensor, "__deepcopy__"): copied,
-        (torch.utils, "swap_tensors"): _swap,
+        (torch.utils, "swap_tensors"): swap,
         (FakeTensor, "tolist"): tolist,
         (torch.Tensor, "numpy"): numpy,
         (torch.Tensor, "__format__"): spelled,

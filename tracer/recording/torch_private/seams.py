@@ -59,9 +59,6 @@ push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode"
 _mode_at: Callable[[int], Any] | None = find(torch._C, "_get_dispatch_stack_at")
 #: A context in which no dispatch mode sees an op.
 without_modes: Callable[[], Any] = getattr(_python_dispatch, "_disable_current_modes", nullcontext)
-#: Pop and push without torch's Python functions around them, which look for modes of another kind first.
-pop_plainly: Callable[[Any], Any] | None = find(torch._C, "_pop_torch_dispatch_stack")
-push_plainly: Callable[[Any], None] | None = find(torch._C, "_push_on_torch_dispatch_stack")
 #: A context in which no ``__torch_function__`` is called.
 without_torch_function: Any = find(torch._C, "DisableTorchFunction") or torch._C.DisableTorchFunctionSubclass
 
@@ -255,9 +252,8 @@ def is_engine_frame(frame: FrameType) -> bool:
 
 def dispatch_modes_keep_compiled() -> bool:
     """Return whether every active dispatch mode lets compiled code stay compiled."""
-    if _mode_at is None:
-        return False
-    return all(getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in _dispatch_modes())
+    stay = (getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in _dispatch_modes())
+    return _mode_at is not None and all(stay)
 
 
 def own_mode_count() -> int:
@@ -280,15 +276,12 @@ def without_compile_wrapper(module: torch.nn.Module) -> torch.nn.Module:
 
 def is_generated_module(module: torch.nn.Module) -> bool:
     """Return whether ``module`` is a graph that torch.compile made. It is no part of the model."""
-    fx = sys.modules.get("torch.fx.graph_module")
-    return fx is not None and isinstance(module, fx.GraphModule)
+    return isinstance(module, loaded("torch.fx.graph_module", "GraphModule") or ())
 
 
 def register_with_higher_order_ops(mode_class: type[TorchDispatchMode]) -> None:
     """Let every higher-order op call ``mode_class``, if torch does not do so by itself."""
-    if not _NEEDS_REGISTRATION:
-        return
-    for op in dict(getattr(torch._ops, "_higher_order_ops", {})).values():
+    for op in [*getattr(torch._ops, "_higher_order_ops", {}).values()] if _NEEDS_REGISTRATION else ():
         table = getattr(op, "python_key_mode_table", None) or getattr(op, "python_key_table", {})
         if mode_class not in table:
             op.py_impl(mode_class)(lambda mode, *args, _op=op, **kwargs: mode.__torch_dispatch__(_op, (), args, kwargs))
