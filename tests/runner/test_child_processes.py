@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -397,15 +396,10 @@ def test_a_child_without_torch_says_which_generators_it_loaded(tmp_path: Path, c
 
 
 def test_a_process_that_is_started_with_bytes_as_its_environment_is_followed(tmp_path: Path) -> None:
-    environments: list[list[bytes]] = []
-    starting = SimpleNamespace(fork_exec=lambda *arguments: environments.append(arguments[5]))
     following = Following()
     following.folder, following._next.role = str(tmp_path), "7"
-    following._extend(starting, "fork_exec")
-    starting.fork_exec(*"abcde", [b"A=b=\xff", b"PYTHONPATH=own"])
-    for lift in following._lifts:
-        lift()
-    (environment,) = environments
+    passed = (*"abcde", [b"A=b=\xff", b"PYTHONPATH=own"])
+    environment = following._passing_on("fork_exec", lambda *arguments: arguments[5], passed, {})
     assert environment[0] == b"A=b=\xff"
     assert environment[1].endswith(b"bootstrap:own")
     assert environment[2] == f"TRACER_CHILDREN=7:{tmp_path}".encode()
