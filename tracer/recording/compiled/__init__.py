@@ -97,19 +97,18 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
     """By kernel: the configuration that autotuning chose."""
     uses_cuda_graphs: bool = False
     devices: tuple[str, ...] = ()
-    dispatches: bool = True
-    """Whether its code may dispatch ops. They are counted with the region already."""
-
     distinct: dict[int, Distinct] | None = None
     """Inputs that held distinct numbers in every execution, by position; ``None`` if it has not run."""
-    by_compiled_autograd: bool = False
-    has_lines: bool = True
-    """Whether its calls have lines of the program. Calls of torch's own functions have only their caller's."""
 
-    def __post_init__(self) -> None:
-        self.by_compiled_autograd = self.compile_id.startswith("!")
+    @property
+    def by_compiled_autograd(self) -> bool:
+        return self.compile_id.startswith("!")
+
+    @cached_property
+    def has_lines(self) -> bool:
+        """Whether its calls have lines of the program. Calls of torch's own functions have only their caller's."""
         compiled = self.program.code if self.program is not None else None
-        self.has_lines = compiled is None or not is_torchs_own(compiled.co_filename)
+        return compiled is None or not is_torchs_own(compiled.co_filename)
 
     def ran_on(self, distinct: Mapping[int, Distinct]) -> None:
         """It is about to run with these inputs of distinct numbers."""
@@ -289,9 +288,6 @@ class CompileLog(logging.Handler):
             code.program.reached_inductor = True
         code.source = str(getattr(compiled, "source_code", ""))
         code.key = str(getattr(compiled, "cache_key", ""))
-        from tracer.recording.compiled.kernel_text import dispatches  # loaded with the first generated code
-
-        code.dispatches = dispatches(code.source)
         code.devices = tuple(sorted(str(device) for device in getattr(compiled, "device_types", ())))
         cudagraphs = getattr(compiled, "fx_kwargs", {}).get("cudagraphs")
         code.uses_cuda_graphs = bool(getattr(cudagraphs, "value", cudagraphs)) and "cuda" in code.devices

@@ -86,7 +86,7 @@ class Executions:
         """The execution that ``ran`` began last; ``None`` if it is not counted."""
 
     def ran(self, compiled: Any, inputs: Any) -> bool:
-        """``compiled`` is about to run. Returns whether it may dispatch ops that the region's count includes."""
+        """``compiled`` is about to run. Returns whether the region's count includes all ops that it dispatches."""
         self.running = None
         storages = self._storages  # the region may write to its inputs
         handed_over = storages.handed_over(inputs) if storages.is_following else HandedOver([], {})
@@ -133,10 +133,9 @@ class Executions:
             drawn = SEEDS.default(device)
             if drawn[0] not in run.draws or run.draws[drawn[0]][1].origin is not SeedOrigin.MACHINE:
                 run.draws[drawn[0]] = drawn
-        if code.text:
-            return code.dispatches
-        self.on_unseen(code, frame)
-        return False
+        if not code.text:
+            self.on_unseen(code, frame)
+        return bool(code.text)
 
 
 def _observed(original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -116,23 +116,12 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
     return tuple(kernels.values())
 
 
-def dispatches(code: str) -> bool:
-    """Return whether ``code`` may dispatch an op; ``False`` if it calls only its own kernels and bookkeeping."""
-    return _further_calls(code) != set()
-
-
 def may_call_kernels(code: str) -> bool:
-    """Return whether running ``code`` may do more than views, checks, and reading numbers from tensors."""
-    called = _further_calls(code)
-    return called is None or not called <= {"item"}
-
-
-def _further_calls(code: str) -> set[str] | None:
-    """Return the names that ``code`` calls besides its own kernels and bookkeeping; ``None`` for unsupported code."""
+    """Return whether ``code`` may call more than its own kernels, views, checks, and what reads numbers of tensors."""
     bodies = [body[1] for body in _BODY.finditer(code)]
     lines = [line for body in bodies for line in body.splitlines() if not line.lstrip().startswith("#")]
     called = {match[1] for match in _CALL.finditer("\n".join(lines))}
-    return {name for name in called if not _PLAIN_CALL.match(name)} if bodies else None
+    return not bodies or any(name != "item" and not _PLAIN_CALL.match(name) for name in called)
 
 
 def adds_atomically(source: str, language: KernelLanguage) -> bool:

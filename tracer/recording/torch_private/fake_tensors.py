@@ -137,7 +137,10 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         if func is _ATEN._pin_memory.default:
             func, args, named = _ATEN.clone.default, args[:1], {}
         if func._schema.is_mutable:
-            args, named = tree_map_only(torch.Tensor, self._faked, (tuple(args), named))
+            # torch would write to a real tensor if no other argument were fake: a fake one takes its place.
+            args, named = tree_map_only(
+                torch.Tensor, lambda t: t if isinstance(t, FakeTensor) else self.from_tensor(t), (tuple(args), named)
+            )
             if role is _Role.RESHAPES and isinstance(args[0], FakeTensor):
                 args[0].constant = None  # torch lets it keep its shape
             if role is _Role.DRAWS and self._are_known(args, named):
@@ -192,10 +195,6 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
                 return tree_map_only(torch.Tensor, lambda made: made.to(whole[0]), func(*args, **named))
         finally:
             self._depth -= 1
-
-    def _faked(self, tensor: torch.Tensor) -> torch.Tensor:
-        """torch would write to a real tensor if no other argument were fake: a fake one takes its place."""
-        return tensor if isinstance(tensor, FakeTensor) else self.from_tensor(tensor)  # type: ignore[no-any-return]
 
     def _with_values(self, tensor: torch.Tensor) -> torch.Tensor:
         """A small real tensor as a fake one with its values, if none took its place before."""

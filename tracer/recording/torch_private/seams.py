@@ -100,7 +100,7 @@ _FORWARDS_TO_OP = torch._ops.OpOverload.__call__.__code__.co_names == ("_op",)
 
 def direct_call(func: Any) -> Callable[..., Any]:
     """torch's own entry behind ``func``, without the Python function that forwards to it."""
-    return func._op if _FORWARDS_TO_OP and type(func) is torch._ops.OpOverload else func  # type: ignore[no-any-return]
+    return func._op if _FORWARDS_TO_OP and type(func) is torch._ops.OpOverload else func
 
 
 def dispatches_itself(cls: type) -> bool:
