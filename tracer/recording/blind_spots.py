@@ -61,8 +61,7 @@ class BlindSpots:
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
         self._arrays: dict[int, tuple[tuple[int, int], list[bytes]]] = {}
-        """Where the newest arrays lie that NumPy gave unwritten, each with some of what lay there; by ``id``. Nothing
-        refers to them: NumPy resizes no array that anything refers to, weakly as well."""
+        """By ``id``: where the newest arrays lie that NumPy gave unwritten, each with some of what lay there."""
         self._autocasts: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         """Whether each ``autocast`` was asked to be on."""
         self._natives: set[str] = set()

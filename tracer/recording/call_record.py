@@ -305,13 +305,11 @@ def drawn_by(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Dr
 
 
 class GradientWatch:
-    """Whether anything asks for a gradient, by autograd's sequence numbers at the edges of outermost modules.
+    """Whether anything asks for a gradient: autograd's sequence numbers, looked at at the edges of outermost modules.
 
-    A number that advanced means a node: autograd recorded a graph. Inside a module in training mode whose parameters
-    can be trained, that is a training's forward pass; inside one in evaluation mode, an evaluation that left gradients
-    on. Outside modules, a graph counts where no module made one before: a head of the program's own on a model that is
-    frozen. What comes before the first module's call prepares the model (adapters that are merged), unless no module is
-    called at all.
+    A number that advanced means a graph. Inside a module in training mode with parameters to train, it is a training's;
+    inside another, an evaluation's that left gradients on. Outside modules it counts where no module made one (a head
+    on a frozen model), but not before the first module's call (adapters that are merged), unless no module is called.
     """
 
     def __init__(self) -> None:

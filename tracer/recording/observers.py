@@ -86,8 +86,7 @@ def wanted_by(observers: Iterable[Observer], info: OverloadInfo) -> tuple[Wanted
 
 
 class KeptInputs(Observer):
-    """Copies on the host of what the first call of each chosen group reads, for a reproducer, up to a number of bytes.
-    On a device, each copy waits for it."""
+    """Copies on the host of what the first call of each chosen group reads, for a reproducer; each waits for a device."""
 
     def __init__(self, keep: Keep, describe: Callable[[OverloadInfo, CallCounter], CallGroup]) -> None:
         try:

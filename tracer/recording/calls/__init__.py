@@ -291,8 +291,7 @@ _LONGEST_WORD = 64
 def named_arguments(
     func: Any, args: Iterable[Any], kwargs: Mapping[str, Any] | None, device: str
 ) -> dict[str, Argument]:
-    """The arguments as a trace has them, by the schema's names; empty without one. ``device`` is left out of tensors'
-    forms."""
+    """The arguments as a trace has them, by the schema's names; empty without one. Tensors on ``device`` do not name it."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return {}

@@ -260,10 +260,9 @@ class ProgramLines:
     def match(
         self, places: Iterable[Frame | None], *, backwards: bool, ops: Sequence[str] = ()
     ) -> list[GraphCall | None]:
-        """For each of ``places``, in the graph's order, the step that it comes from; ``None`` without a match.
+        """The step that each of ``places`` comes from, in the program's order or backwards; ``None`` without a match.
 
-        Calls follow the order of the program, in a backward graph the reverse. ``ops``, those of the calls,
-        distinguish the rounds of a loop within one line.
+        ``ops``, those of the calls, distinguish the rounds of a loop within one line.
         """
         places = list(places)
         ranks = _ranks(place for place in places if place is not None)

@@ -157,8 +157,7 @@ class Following(ChildLog):
                 os.close(handle)
 
     def claimed(self, role: str, what: str = "child") -> str:
-        """``role`` for this process alone, numbered where others have inherited it: those that C code starts, a shell's
-        second. There is one claim for each ``what``."""
+        """``role`` for this process alone, numbered where others have inherited it, as those that C code starts have."""
         for number in itertools.count(LOWEST_SHARED):
             own = role if number == LOWEST_SHARED else f"{role}.{number}"
             with suppress(FileExistsError):

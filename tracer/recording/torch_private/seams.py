@@ -411,14 +411,11 @@ def without_recording() -> Iterator[bool]:
 
 
 def leave_mode(mode: TorchDispatchMode) -> None:
-    """Leave ``mode`` on this thread, whatever was entered since; torch's own ``__exit__`` removes the top mode.
-
-    Two tracers in two tasks are left in any order. torch's own modes stand outside the stack, and are passed over.
-    """
+    """Leave ``mode`` on this thread, whatever was entered since: two tracers in two tasks are left in any order."""
     above = []
     if _mode_at is not None and pop_mode is not None and push_mode is not None:
-        modes = map(_mode_at, range(dispatch_mode_count()))
-        stack = [pushed for pushed in modes if getattr(pushed, "_mode_key", None) is None]
+        # torch's own modes stand outside the stack, and are passed over.
+        stack = [pushed for pushed in _dispatch_modes() if getattr(pushed, "_mode_key", None) is None]
         position = next((at for at, pushed in enumerate(stack) if pushed is mode), len(stack) - 1)
         above = [pop_mode() for _ in stack[position + 1 :]]
     try:
@@ -577,10 +574,7 @@ def can_call_composite(func: Any) -> bool:
 
 
 def call_composite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run the composite kernel that torch itself would have run.
-
-    ``func.decompose`` prefers a decomposition in Python, whose results differ in the last bits (``matmul``, ``lstm``).
-    """
+    """Run the kernel that torch would have run; ``func.decompose`` prefers Python, which differs in the last bits."""
     return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
