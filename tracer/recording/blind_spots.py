@@ -61,7 +61,8 @@ class BlindSpots:
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
         self._arrays: dict[int, tuple[tuple[int, int], list[bytes]]] = {}
-        """By ``id``: where the newest arrays lie that NumPy gave unwritten, each with some of what lay there."""
+        """Where the newest arrays lie that NumPy gave unwritten, and what lay there; by ``id``: it resizes none that is
+        referred to."""
         self._autocasts: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         """Whether each ``autocast`` was asked to be on."""
         self._natives: set[str] = set()

@@ -405,7 +405,13 @@ class CopiesInFlight(Observer):
     def _begins(self, op: str, counter: CallCounter, source: torch.Tensor, result: torch.Tensor) -> None:
         to_host, stays = _on_device(source, result) or [self._is_computed(source), not self._is_computed(source)]
         host, kind = (result, Overlap.COPIED_INTO) if to_host else (source, Overlap.COPIED_FROM)
-        if to_host is stays or host.layout is not torch.strided or not _may_be_pinned(host):
+        if to_host is stays or host.layout is not torch.strided:
+            return
+        if (place := seams.claimed_place(host)) is not None:
+            is_pinned = place == "pinned"
+        else:  # without a device nobody knows
+            is_pinned = not torch.cuda.is_initialized() or seams.is_fake(type(host)) or host.is_pinned()
+        if not is_pinned:
             return
         if not self._follows:
             self._follows = True
@@ -436,13 +442,6 @@ def _hands_over(info: OverloadInfo, args: Args, kwargs: Kwargs) -> bool:
     if info.name == "aten.index.Tensor":
         return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
     return not _HANDS_OVER.isdisjoint(info.func.tags) and kwargs.get("output_size") is None
-
-
-def _may_be_pinned(tensor: torch.Tensor) -> bool:
-    """Return whether ``tensor`` lies in pinned memory; without a device, real or claimed, nobody knows."""
-    if (place := seams.claimed_place(tensor)) is not None:
-        return place == "pinned"
-    return not torch.cuda.is_initialized() or seams.is_fake(type(tensor)) or tensor.is_pinned()
 
 
 WAITS: Watchers[CopiesInFlight] = Watchers(

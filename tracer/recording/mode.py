@@ -283,7 +283,10 @@ class RecordingMode(TorchDispatchMode):
             self._storages.give_up_all()
             return func(*args, **kwargs)
         self.fake_calls += is_fake
-        if info.is_composite and not (info.has_kernel_of_a_layout and facts.has_other_layout(args)):
+        has_own_kernel = info.has_kernel_of_a_layout and any(
+            each.is_nested or each.is_quantized or each.layout is not torch.strided for each in facts.tensors(args)
+        )
+        if info.is_composite and not has_own_kernel:
             return self._composite(info, func, raw, asked, args, kwargs, frame)
         if tensor is None and info.makes_tensors:
             return self._observed(info.observers, func, info, None, asked, args, kwargs, frame)

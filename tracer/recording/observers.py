@@ -86,7 +86,7 @@ def wanted_by(observers: Iterable[Observer], info: OverloadInfo) -> tuple[Wanted
 
 
 class KeptInputs(Observer):
-    """Copies on the host of what the first call of each chosen group reads, for a reproducer; each waits for a device."""
+    """Copies on the host of what the first call of each chosen group reads; each waits for its device."""
 
     def __init__(self, keep: Keep, describe: Callable[[OverloadInfo, CallCounter], CallGroup]) -> None:
         try:

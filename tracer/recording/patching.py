@@ -284,8 +284,15 @@ def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
     def lift() -> None:
         for replacement in replacements:
             replacement._tracer_watches = tuple(other for other in replacement._tracer_watches if other is not watch)
-            if not replacement._tracer_watches:
-                _put_back(replacement)
+            if replacement._tracer_watches:
+                continue
+            again = []  # somebody replaced it again, and may put it back later: the next watch to end removes it
+            for owner, name, former in replacement._tracer_holders:
+                if _replacement_in(_raw(owner, name)) is replacement:
+                    _set(owner, name, former)
+                else:
+                    again.append((owner, name, former))
+            replacement._tracer_holders = again
 
     return lift if replacements else None
 
@@ -312,16 +319,6 @@ def _placed_in(owner: Any, name: str) -> Replacement | None:
             return replacement
         _set(owner, name, former)
     return None
-
-
-def _put_back(replacement: Replacement) -> None:
-    holders = []
-    for owner, name, former in replacement._tracer_holders:
-        if _replacement_in(_raw(owner, name)) is replacement:
-            _set(owner, name, former)
-        else:  # somebody replaced it again, and may put this back later: the next watch to end removes it
-            holders.append((owner, name, former))
-    replacement._tracer_holders = holders
 
 
 def _raw(owner: Any, name: str) -> Any:

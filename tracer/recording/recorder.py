@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -94,11 +93,12 @@ class Recorder:
             options, self.mode, self.watch, self.storages, self.blind_spots, asked_compiled
         )
         sites.on_compiled, sites.on_line = self.blind_spots.compiled_code_ran, self.blind_spots.look_for_natives
-        self.optimizer.begins, self.optimizer.failed = self._step_begins, self._failed
+        self.optimizer.failed, steps = self._failed, self.storages.writes.optimizer_steps
+        self.optimizer.begins = lambda optimizer, frame: steps(optimizer, self.attribution.step_origin(frame))
         self.storages.copies.on_first = self.mode.ask_again
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.storages.give_up_all
-        self.watch.on_compiler = self._compiler_loaded
+        self.watch.on_compiler = lambda: (RUNS.look_again(), leave_to_python())
         children, spots, launches = self.watch.children, self.blind_spots, launched.WATCHES
         self._parts = [
             RecorderPart(self.watch.enter, self.watch.leave, self.watch.fields),
@@ -231,13 +231,6 @@ class Recorder:
         self._calls.gradients.leaves(module)
         if self.values is not None:
             self.values.model_returned(module, output)
-
-    def _compiler_loaded(self) -> None:
-        RUNS.look_again()
-        leave_to_python()
-
-    def _step_begins(self, optimizer: Any, frame: FrameType) -> None:
-        self.storages.writes.optimizer_steps(optimizer, self.attribution.step_origin(frame))
 
     def _failed(self, problem: Exception) -> None:
         """A failure of the recorder must not reach the program: the recording is incomplete."""

@@ -19,15 +19,7 @@ import torch
 from torch._C import Generator
 from torch.nn.parameter import is_lazy
 
-from tracer.facts import (
-    ASK,
-    ArgumentReader,
-    Getter,
-    Services,
-    argument_getter,
-    dropout_reader,
-    training_reader,
-)
+from tracer.facts import ArgumentReader, Getter, Services, argument_getter, dropout_reader, training_reader
 from tracer.facts import MISSING as MISSING
 from tracer.facts.every_fact import FACTS
 from tracer.ops import bare_name, row_of
@@ -85,11 +77,6 @@ def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
     return next(tensors(values), None)
 
 
-def has_other_layout(values: Iterable[Any]) -> bool:
-    """Return whether one of ``values`` is a nested, sparse, MKL-DNN or quantized tensor. Looks one list deep."""
-    return any(each.is_nested or each.is_quantized or each.layout is not torch.strided for each in tensors(values))
-
-
 def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None) -> dict[str, ArgumentReader]:
     """A reader for each of ``keys`` that ``func`` has an argument for; ``indices``: tensors of distinct numbers."""
     packet = bare_name(str(func))
@@ -136,12 +123,6 @@ def _any_sparse_layout(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 _STRIDED = torch.strided
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _PLAIN = frozenset({int, float, bool, complex, type(None), str, torch.dtype})
-
-
-def plain_answers(keys: Iterable[str]) -> tuple[Any, ...] | None:
-    """The readers' answers for a call whose arguments ``are_plain``; ``None`` where one must be read all the same."""
-    answers = tuple(FACTS[key].on_plain if key in FACTS else ASK for key in keys)
-    return None if not answers or ASK in answers else answers
 
 
 def are_plain(args: tuple[Any, ...]) -> bool:
@@ -291,7 +272,7 @@ _LONGEST_WORD = 64
 def named_arguments(
     func: Any, args: Iterable[Any], kwargs: Mapping[str, Any] | None, device: str
 ) -> dict[str, Argument]:
-    """The arguments as a trace has them, by the schema's names; empty without one. Tensors on ``device`` do not name it."""
+    """The arguments as a trace has them, by the schema's names. Tensors on ``device`` do not name it."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return {}

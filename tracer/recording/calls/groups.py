@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from tracer.facts import ASK
+from tracer.facts.every_fact import FACTS
 from tracer.names import BlindSpotKind, Phase
 from tracer.ops import Formula, rows
 from tracer.recording import calls as facts
@@ -62,10 +64,11 @@ class OverloadInfo:
         self.makes_tensors = schema is not None and self.position is None
         keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
         self.readers = facts.asked_readers(func, keys, indices)
-        self.plain = facts.plain_answers(self.readers)
+        answers = tuple(FACTS[key].on_plain if key in FACTS else ASK for key in self.readers)
+        self.plain = None if not answers or ASK in answers else answers
         """The readers' answers for calls whose arguments ``are_plain``, if those need no reading; else ``None``."""
         self.is_composite = schema is not None and seams.has_composite_kernel(func)
-        self.decomposes = self.is_composite and seams.can_call_composite(func)
+        self.decomposes = self.is_composite and hasattr(func, "_op_dk")
         self.has_kernel_of_a_layout = self.is_composite and seams.has_kernel_of_a_layout(func)
         """Whether nested and sparse tensors have a kernel that does not decompose."""
         first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""

@@ -128,7 +128,7 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
 class CompileLog(logging.Handler):
     """What was compiled between ``start`` and ``stop``; ``events`` takes each graph that Inductor compiles."""
 
-    def __init__(self, events: EventLog, on_compiler: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, events: EventLog, on_compiler: Callable[[], object] = lambda: None) -> None:
         """``on_compiler`` is called when the compiler has been imported."""
         super().__init__()
         self._events = events
@@ -239,7 +239,7 @@ class CompileLog(logging.Handler):
         """One of several candidates was chosen for a call of the graph."""
         code = self._compiling
         if code is not None and len(call.args) > 2 and was_timed(call.args[2]):
-            code.timed.add(compile_seams.node_being_lowered())
+            code.timed.add(str(loaded(*compile_seams.CALL_BEING_LOWERED) or ""))
 
     def look_at_choices(self) -> None:
         """Read the choices of autotuning so far. It chooses when code first runs."""
@@ -329,7 +329,7 @@ def _origins(nodes: Iterable[Any]) -> Iterator[Any]:
 
 def was_timed(candidates: Any) -> bool:
     """Return whether Inductor timed ``candidates`` for one call."""
-    return isinstance(candidates, (list, tuple)) and len(candidates) > 1 and not compile_seams.chooses_without_timing()
+    return isinstance(candidates, (list, tuple)) and len(candidates) > 1 and not loaded(*compile_seams.TAKES_FIRST)
 
 
 def configurations(key: str) -> dict[str, str]:
@@ -372,12 +372,13 @@ def _entries() -> list[WatchedFunction]:
     (entry, compile_fx), (generator, generate) = seams.INDUCTOR_ENTRY, compile_seams.GENERATOR
     compiler, compile_one = compile_seams.COMPILER
     tuner = loaded(*compile_seams.TUNER)
+    guards = loaded(*compile_seams.GUARD_MAKER) if compile_seams.GUARDS_SEE_MODES else None
     writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
     return [
         WatchedFunction([(wrapper, "__init__"), (other_backend, "__init__")], before=CompileLog.dynamo_follows),
         WatchedFunction([(sys.modules.get("torch.export"), "export")], after=lambda log, call: _INDUCTOR.look_again()),
         WatchedFunction([(loaded(*compile_seams.FRAME_COMPILER), "__call__")], around=HOOKS.compiling),
-        WatchedFunction([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
+        WatchedFunction([(guards, "__init__")], around=HOOKS.making_guards),
         WatchedFunction([(wrapper, "__call__")], before=CompileLog.wrapper_called),
         WatchedFunction([(sys.modules.get(entry), compile_fx)], before=CompileLog.entry_called),
         WatchedFunction([(other_backend, "__call__")], before=CompileLog.graph_handed_over),

@@ -105,7 +105,12 @@ def leave_to_python() -> None:
     """Tell Dynamo, if it is loaded, to skip the functions of our loaded modules."""
     if "torch._dynamo.eval_frame" not in sys.modules:
         return
-    _know_stand_ins()
+    # Replacements stand in Dynamo's lists of functions where their functions do, or the functions where they do.
+    pairs = [(id(function), id(replacement)) for function, replacement in stand_ins()]
+    for functions in seams.lists_of_functions():
+        for pair in pairs:
+            if not functions.isdisjoint(pair):
+                functions.update(pair)
     newest = len(sys.modules), next(reversed(sys.modules))
     if newest == _Loaded.newest:
         return
@@ -120,15 +125,6 @@ def leave_to_python() -> None:
             else:
                 _told.add(name)
     _Loaded.newest = newest if is_known_for_good else None
-
-
-def _know_stand_ins() -> None:
-    """Adds replacements to the lists by which Dynamo knows functions, or their functions where those are listed."""
-    pairs = [(id(function), id(replacement)) for function, replacement in stand_ins()]
-    for functions in seams.lists_of_functions():
-        for pair in pairs:
-            if not functions.isdisjoint(pair):
-                functions.update(pair)
 
 
 def _code_of(module: ModuleType) -> Iterator[CodeType]:

@@ -157,7 +157,7 @@ class Following(ChildLog):
                 os.close(handle)
 
     def claimed(self, role: str, what: str = "child") -> str:
-        """``role`` for this process alone, numbered where others have inherited it, as those that C code starts have."""
+        """``role`` for this process alone, numbered where others have inherited it, as those that C starts do."""
         for number in itertools.count(LOWEST_SHARED):
             own = role if number == LOWEST_SHARED else f"{role}.{number}"
             with suppress(FileExistsError):
@@ -172,13 +172,6 @@ class Following(ChildLog):
                 return msgspec.json.Decoder(LogLine).decode_lines(stream.read())
         except (OSError, msgspec.MsgspecError):
             return []
-
-    def has_just_started(self, folder: str) -> bool:
-        """Return whether a process was started in ``folder`` a moment ago and has not begun: some never do."""
-        events = self.events(folder)
-        begun = {event.role for event in events if event.event == "begins"}
-        is_awaited = any(event.event == "starts" and event.role not in begun for event in events)
-        return is_awaited and time.time() - os.stat(os.path.join(folder, _LOG)).st_mtime < _SECONDS_TO_BEGIN
 
     # --- of this process's own ---
 
@@ -429,8 +422,13 @@ def _remove(folder: str, process: int) -> None:
 def remove_left(folder: str) -> None:
     """Remove ``folder`` if its job's first process has left it, and none but this one of its processes runs on."""
     if os.path.exists(os.path.join(folder, _LEFT)):
-        others = {event.pid for event in FOLLOWING.events(folder)} - {0, os.getpid()}
-        if not any(map(_is_running, others)) and not FOLLOWING.has_just_started(folder):
+        events = FOLLOWING.events(folder)
+        others = {event.pid for event in events} - {0, os.getpid()}
+        begun = {event.role for event in events if event.event == "begins"}
+        is_awaited = any(event.event == "starts" and event.role not in begun for event in events)
+        if is_awaited:  # it was started and has not begun, as some never do
+            is_awaited = time.time() - os.stat(os.path.join(folder, _LOG)).st_mtime < _SECONDS_TO_BEGIN
+        if not is_awaited and not any(map(_is_running, others)):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -32,6 +32,12 @@ CPP_KERNELS = ("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel")
 TRITON_KERNELS = ("torch._inductor.codegen.triton", "TritonScheduling", "define_kernel")
 #: Chooses among the candidates for one call.
 CHOOSING = ("torch._inductor.select_algorithm", "AlgorithmSelectorCache")
+#: The name of the graph's call that Inductor works on.
+CALL_BEING_LOWERED = ("torch._inductor.virtualized", "V", "graph", "current_node", "name")
+#: Whether Inductor takes the first candidate for a call, as it does under deterministic mode.
+TAKES_FIRST = ("torch._inductor.config", "deterministic")
+#: Makes the guards of a function that dynamo has read.
+GUARD_MAKER = ("torch._dynamo.guards", "CheckFunctionManager")
 #: What a compilation goes through.
 COMPILER_MODULES = (OUTPUT_CODE[0], COMPILER[0], CPP_KERNELS[0], TRITON_KERNELS[0], CHOOSING[0])
 #: Dynamo calls it to read a function of the program.
@@ -117,11 +123,6 @@ def compiled_graph_class() -> Any | None:
     return loaded(*OUTPUT_CODE)
 
 
-def guard_maker() -> Any | None:
-    """Makes the guards of a function that dynamo has read; ``None`` if guards need no watch."""
-    return loaded("torch._dynamo.guards", "CheckFunctionManager") if GUARDS_SEE_MODES else None
-
-
 def is_compiling(frame: FrameType | None) -> bool:
     """Return whether code of Inductor's runs at ``frame``, directly or through the standard library."""
     while frame is not None and os.path.dirname(frame.f_code.co_filename) in _THREADING:
@@ -153,16 +154,6 @@ def compiled_function(frame: FrameType | None) -> CodeType | None:
             return code
         frame = frame.f_back
     return None
-
-
-def chooses_without_timing() -> bool:
-    """Return whether Inductor takes the first candidate for a call, as it does under deterministic mode."""
-    return bool(loaded("torch._inductor.config", "deterministic"))
-
-
-def node_being_lowered() -> str:
-    """Name of the graph's call that Inductor works on; empty if it is not known."""
-    return str(loaded("torch._inductor.virtualized", "V", "graph", "current_node", "name") or "")
 
 
 def loaded_code(key: str) -> dict[str, Any]:

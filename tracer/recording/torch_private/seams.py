@@ -569,10 +569,6 @@ def has_kernel_of_a_layout(func: Any) -> bool:
     return _has_any_kernel(func, ("CompositeImplicitAutogradNestedTensor", *keys))
 
 
-def can_call_composite(func: Any) -> bool:
-    return hasattr(func, "_op_dk")
-
-
 def call_composite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run the kernel that torch would have run; ``func.decompose`` prefers Python, which differs in the last bits."""
     return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
