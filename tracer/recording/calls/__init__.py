@@ -19,8 +19,8 @@ import torch
 from torch._C import Generator
 from torch.nn.parameter import is_lazy
 
-from tracer.facts import ArgumentReader, Getter, Services, argument_getter, dropout_reader, training_reader
 from tracer.facts import MISSING as MISSING
+from tracer.facts import ArgumentReader, Getter, Services, argument_getter, dropout_reader, training_reader
 from tracer.facts.every_fact import FACTS
 from tracer.ops import bare_name, row_of
 from tracer.recording.origin import is_torchs_own, is_tracers_own, outwards, spell
