@@ -140,7 +140,10 @@ class _GraphReader:
                 within[target.id] = call.attr
             name = path + target.id
             result = values[target.id] = _annotated(getattr(statement, "annotation", None), name)
-            if isinstance(call, ast.Call) and (op := _op(call.func)):
+            called = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+            # ``torch.ops.aten.add.Tensor``; others are functions of Python, such as ``operator.getitem``.
+            op = called.removeprefix("torch.ops.") if called.startswith("torch.ops.") else ""
+            if isinstance(call, ast.Call) and "." in op:
                 args = tuple(_read(argument, values) for argument in call.args)
                 kwargs = {keyword.arg: _read(keyword.value, values) for keyword in call.keywords if keyword.arg}
                 arguments = (*call.args, *(keyword.value for keyword in call.keywords))
@@ -172,17 +175,6 @@ def _places(text: str) -> dict[int, Frame]:
         elif place is not None and line and not line.startswith("#"):
             places[number] = place
     return places
-
-
-def _op(function: ast.expr) -> str:
-    """The name in traces of ``torch.ops.aten.add.Tensor``; empty for other functions (``operator.getitem``)."""
-    parts: list[str] = []
-    while isinstance(function, ast.Attribute):
-        parts.insert(0, function.attr)
-        function = function.value
-    if not isinstance(function, ast.Name) or function.id != "torch" or len(parts) < 3 or parts[0] != "ops":
-        return ""
-    return ".".join(parts[1:])
 
 
 def _annotated(annotation: ast.expr | None, name: str) -> AnnotatedTensor | None:
