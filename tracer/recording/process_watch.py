@@ -40,7 +40,7 @@ class ProcessWatch:
         """The loaders that were iterated; ``None`` while torch is not loaded."""
         self.compilations: CompileLog | None = None
         """The compilations so far; ``None`` while torch is not loaded."""
-        self.on_compiler: Callable[[], object] = lambda: None
+        self.on_compiler: Callable[[], None] = lambda: None
         """Called when torch's compiler was loaded."""
         self.own_generators = OwnGenerators(sites, self.log)
         self.children = ChildLog(sites)

@@ -98,7 +98,7 @@ class Recorder:
         self.storages.copies.on_first = self.mode.ask_again
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.storages.give_up_all
-        self.watch.on_compiler = lambda: (RUNS.look_again(), leave_to_python())
+        self.watch.on_compiler = self._compiler_loaded
         children, spots, launches = self.watch.children, self.blind_spots, launched.WATCHES
         self._parts = [
             RecorderPart(self.watch.enter, self.watch.leave, self.watch.fields),
@@ -231,6 +231,10 @@ class Recorder:
         self._calls.gradients.leaves(module)
         if self.values is not None:
             self.values.model_returned(module, output)
+
+    def _compiler_loaded(self) -> None:
+        RUNS.look_again()
+        leave_to_python()
 
     def _failed(self, problem: Exception) -> None:
         """A failure of the recorder must not reach the program: the recording is incomplete."""

@@ -128,7 +128,7 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
 class CompileLog(logging.Handler):
     """What was compiled between ``start`` and ``stop``; ``events`` takes each graph that Inductor compiles."""
 
-    def __init__(self, events: EventLog, on_compiler: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, events: EventLog, on_compiler: Callable[[], None] = lambda: None) -> None:
         """``on_compiler`` is called when the compiler has been imported."""
         super().__init__()
         self._events = events
