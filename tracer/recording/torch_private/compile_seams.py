@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch.utils import _python_dispatch
 
-from tracer.recording.origin import outwards
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.seams import loaded
 
@@ -126,9 +125,9 @@ def compiled_graph_class() -> Any | None:
 
 def is_compiling(frame: FrameType | None) -> bool:
     """Return whether code of Inductor's runs at ``frame``, directly or through the standard library."""
-    callers = (each for each in outwards(frame) if os.path.dirname(each.f_code.co_filename) not in _THREADING)
-    caller = next(callers, None)
-    return caller is not None and str(caller.f_globals.get("__name__", "")).startswith("torch._inductor.")
+    while frame is not None and os.path.dirname(frame.f_code.co_filename) in _THREADING:
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("torch._inductor.")
 
 
 def load(*modules: str) -> None:
@@ -147,10 +146,13 @@ def compile_id() -> str:
 
 def compiled_function(frame: FrameType | None) -> CodeType | None:
     """The code that dynamo compiles above ``frame``."""
-    for caller in outwards(frame):
-        code = caller.f_locals.get("code") if caller.f_code.co_name == "_compile" else None
-        if isinstance(code, CodeType) and caller.f_code.co_filename.endswith("convert_frame.py"):
+    for _ in range(100):
+        if frame is None:
+            break
+        code = frame.f_locals.get("code") if frame.f_code.co_name == "_compile" else None
+        if isinstance(code, CodeType) and frame.f_code.co_filename.endswith("convert_frame.py"):
             return code
+        frame = frame.f_back
     return None
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
 from functools import cache
-from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -20,7 +19,6 @@ from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.errors import UsageError
-from tracer.recording.origin import outwards
 from tracer.recording.patching import answered_by
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.seams import claim_device, claimed_devices, storage_id
@@ -473,8 +471,12 @@ def _as_numbers(data: Any) -> Any:
 
 def _is_called_by(name: str) -> bool:
     """Return whether one of the nearest callers bears this name, or lies in this file."""
-    callers = (caller.f_code for caller in islice(outwards(sys._getframe(2)), 12))
-    return any(name in (code.co_name, code.co_filename) for code in callers)
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(12):
+        if frame is None or name in (frame.f_code.co_name, frame.f_code.co_filename):
+            return frame is not None
+        frame = frame.f_back
+    return False
 
 
 def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
