@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from tracer.names import BACKWARD_OF
 from tracer.ops import Op, Touch, bare_name, row_of
 from tracer.recording.magnitudes import storage_of
+from tracer.recording.storage import bound
 from tracer.recording.torch_private import seams
 from tracer.recording.values import unseen
 from tracer.trace.values.places import Decided, decisions_beside, read_decisions
@@ -295,12 +296,12 @@ class Decisions(_Changing):
             theirs = torch.empty_like(own).copy_(theirs)
             if not selects:
                 return theirs
-            values = _selected(inputs[0].detach(), theirs, spatial, _given(func, args, kwargs).get("dim", -1))
+            values = _selected(inputs[0].detach(), theirs, spatial, bound(func, args, kwargs).get("dim", -1))
             return torch.empty_like(several[0]).copy_(values), theirs
 
     def _bent(self, func: Any, name: str, row: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call an op with an argument that lies where the other run's does."""
-        given = _given(func, args, kwargs)
+        given = bound(func, args, kwargs)
         number = next(number for number, key in enumerate(given) if key in ("self", "self_or_result"))
         value: Any = args[number] if number < len(args) else None
         if not _is_floating(value):
@@ -360,13 +361,6 @@ def _unpacked(packed: bytes, like: torch.Tensor) -> torch.Tensor:
     if like.dtype is torch.bool:
         flat = torch.from_numpy(np.unpackbits(flat.numpy(), count=like.numel()))
     return flat.view(like.dtype).view(like.shape).to(like.device)
-
-
-def _given(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """All arguments of a call by name, those that were not passed too."""
-    arguments = func._schema.arguments
-    passed = dict(zip((argument.name for argument in arguments), args, strict=False)) | kwargs
-    return {argument.name: passed.get(argument.name, argument.default_value) for argument in arguments}
 
 
 def _is_floating(value: Any) -> bool:

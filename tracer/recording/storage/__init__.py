@@ -41,6 +41,14 @@ def argument_at(position: int, name: str, args: Args, kwargs: Kwargs) -> Any:
     return args[position] if 0 <= position < len(args) else kwargs.get(name)
 
 
+def bound(func: Any, args: Args, kwargs: Kwargs) -> dict[str, Any]:
+    """All arguments of a call by name, in the order of its schema, those that were not passed too."""
+    return {
+        argument.name: args[place] if place < len(args) else kwargs.get(argument.name, argument.default_value)
+        for place, argument in enumerate(func._schema.arguments)
+    }
+
+
 def has_out(schema: Any) -> bool:
     return any(argument.kwarg_only and argument.alias_info is not None for argument in schema.arguments)
 
