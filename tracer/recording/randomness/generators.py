@@ -125,7 +125,22 @@ class SeedWatch(GeneratorWatch):
     def start(self, log: EventLog, *, from_torch_import: bool = False) -> None:
         """Note in ``log`` what seeds a generator. ``from_torch_import``: none can have been seeded before."""
         if self._begin(log):
-            self._install()
+            methods = {
+                "manual_seed": Watch(self._look_at_number, self._note_seed),
+                "seed": Watch(self._look, self._note_seed),
+            }
+            for name in ("set_state", "set_offset", "graphsafe_set_state"):
+                methods[name] = Watch(self._look, self._note_state)
+            placed = [self._watch((torch._C.Generator, name), watch) for name, watch in methods.items()]
+            self.sees_lines = any(placed)
+            owners = seams.sleeping_devices() if self.sees_lines else [torch, torch.random]
+            for owner in owners:
+                for name in ("manual_seed", "manual_seed_all" if self.sees_lines else "seed"):
+                    module = torch.random if owner is torch else owner
+                    self._watch((owner, name), Watch(after=partial(self._announced, module.__name__)))
+            for kind, module, names in seams.seeds_of_devices():
+                for name in names:
+                    self._watch((module, name), Watch(after=partial(self._asked_of_device, kind, name)))
         if from_torch_import:
             self._of_defaults.note(torch.initial_seed(), MACHINE)
             self._rest = state_of(torch.default_generator)
@@ -168,8 +183,11 @@ class SeedWatch(GeneratorWatch):
     def provenance(self, generator: Any, seeds: Newest | None = None) -> Provenance:
         """The origin of a generator's state, by ``seeds``: those of default generators, if none are given."""
         seed = generator.initial_seed()
-        known = (self._of_defaults if seeds is None else seeds).get(seed)
-        return known or _by_value(seed, generator.device.type)
+        if known := (self._of_defaults if seeds is None else seeds).get(seed):
+            return known
+        below = _CHOSEN_BELOW.get(generator.device.type, _CHOSEN_BELOW_ELSEWHERE)
+        by_value = PROGRAM if seed < below or seed >= _NEGATIVE_FROM else MACHINE
+        return FIXED if seed == FIXED_SEED else by_value
 
     def _drew_unseeded(self) -> bool:
         return self._is_machines() and state_of(torch.default_generator) != self._rest
@@ -183,24 +201,6 @@ class SeedWatch(GeneratorWatch):
         return default is not None and default._cdata == generator._cdata  # type: ignore[attr-defined]
 
     # --- what seeds ---
-
-    def _install(self) -> None:
-        methods = {
-            "manual_seed": Watch(self._look_at_number, self._note_seed),
-            "seed": Watch(self._look, self._note_seed),
-        }
-        for name in ("set_state", "set_offset", "graphsafe_set_state"):
-            methods[name] = Watch(self._look, self._note_state)
-        placed = [self._watch((torch._C.Generator, name), watch) for name, watch in methods.items()]
-        self.sees_lines = any(placed)
-        owners = seams.sleeping_devices() if self.sees_lines else [torch, torch.random]
-        for owner in owners:
-            for name in ("manual_seed", "manual_seed_all" if self.sees_lines else "seed"):
-                module = torch.random if owner is torch else owner
-                self._watch((owner, name), Watch(after=partial(self._announced, module.__name__)))
-        for kind, module, names in seams.seeds_of_devices():
-            for name in names:
-                self._watch((module, name), Watch(after=partial(self._asked_of_device, kind, name)))
 
     def _look(self, call: WatchedCall) -> None:
         is_default = self._is_default(call.first)
@@ -256,14 +256,18 @@ class SeedWatch(GeneratorWatch):
 
     def _note_seed(self, call: WatchedCall) -> None:
         generator, (before, is_drawn), caller = call.first, call.before, seed_caller(call.frame)
+        self._reseeded(generator, before)
         is_from_machine = len(call.args) == 1 and not call.kwargs  # `manual_seed` takes a number
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         values = self._of_defaults if is_default else self._of_passed
         earlier = values.get(seed)
         device = generator.device.type
-        if not is_from_machine and (not caller.is_torch or caller.through_torch_random):
-            is_drawn = is_drawn or self._differs(seed)
+        is_asked = not caller.is_torch or caller.through_torch_random
+        if is_asked and not is_from_machine and seed >= _CHOSEN_BELOW_ELSEWHERE:
+            # Another generator may have this number from the machine, as its `seed()` gave it.
+            known = filter(None, (values.get(seed) for values in (self._of_defaults, self._of_passed)))
+            is_drawn = is_drawn or any(other.origin is SeedOrigin.MACHINE for other in known)
         origin = _origin(is_from_machine or is_drawn)
         if is_default and device == "cpu" and origin is SeedOrigin.MACHINE and not self._had_drawn:
             self._rest = state_of(generator)
@@ -271,36 +275,24 @@ class SeedWatch(GeneratorWatch):
             # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
             if earlier is None:
                 values.note(seed, self._at(origin, caller.frame))
-            self._reseeded(generator, before)
             return
-        if caller.is_torch and caller.file != DISTRIBUTED_SAMPLER:
+        if is_samplers := caller.is_torch and caller.file != DISTRIBUTED_SAMPLER:
             # A sampler's own generator grew from a number that was drawn from the default one.
-            grown = MACHINE if is_from_machine else self.provenance(torch.default_generator)
-            values.note(seed, grown)
-            if caller.through_torch_random:
-                self._seeded_elsewhere("", grown)
+            provenance = MACHINE if is_from_machine else self.provenance(torch.default_generator)
             if not is_default and not is_from_machine:
-                self._grown.note(seed, grown)
-            self._reseeded(generator, before)
-            return
-        provenance = self._at(origin, caller.frame)
+                self._grown.note(seed, provenance)
+        else:
+            provenance = self._at(origin, caller.frame)
         values.note(seed, provenance)
         if caller.through_torch_random:
             self._seeded_elsewhere("", provenance)
-        elif is_default:
+        elif is_default and not is_samplers:
             self._keep_elsewhere()
-        if not (is_default and "cb" in caller.functions and earlier is provenance):  # else another device's was noted
+        if not is_samplers and not (is_default and "cb" in caller.functions and earlier is provenance):
+            # In the other case, another device's was noted.
             name = device if is_default else GeneratorKind.PASSED.value
             name = GeneratorKind.TORCH.value if caller.through_torch_random else name
             self._note_event(name, origin, caller.frame, seed, is_drawn=is_drawn)
-        self._reseeded(generator, before)
-
-    def _differs(self, seed: int) -> bool:
-        """Return whether another generator has this number from the machine, as its ``seed()`` gave it."""
-        if seed < _CHOSEN_BELOW_ELSEWHERE:
-            return False
-        known = (values.get(seed) for values in (self._of_defaults, self._of_passed))
-        return any(provenance is not None and provenance.origin is SeedOrigin.MACHINE for provenance in known)
 
     def _note_state(self, call: WatchedCall) -> None:
         generator, (before, _), caller = call.first, call.before, seed_caller(call.frame)
@@ -325,13 +317,6 @@ class SeedWatch(GeneratorWatch):
 
 def _origin(is_from_machine: bool) -> SeedOrigin:
     return SeedOrigin.MACHINE if is_from_machine else SeedOrigin.PROGRAM
-
-
-def _by_value(seed: int, device: str) -> Provenance:
-    if seed == FIXED_SEED:
-        return FIXED
-    chosen = seed < _CHOSEN_BELOW.get(device, _CHOSEN_BELOW_ELSEWHERE) or seed >= _NEGATIVE_FROM
-    return PROGRAM if chosen else MACHINE
 
 
 def state_of(generator: Any) -> bytes:

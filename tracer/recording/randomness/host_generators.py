@@ -134,12 +134,6 @@ class GeneratorRecord:
         """Draws from this generator, from ``state`` on, belong to this recording."""
         self._edges.setdefault(name, _Edges(state, state)).rest = state
 
-    def drew_aside(self, name: str, before: str, after: str) -> None:
-        """What a library draws as it is imported, or a launcher as it waits, is no draw of the step."""
-        edges = self._edges.get(name)
-        if edges is not None and edges.rest == before:
-            edges.rest = after
-
     def seeded(self, name: str, former: Provenance, before: str, after: str) -> None:
         """Separate the draws before a seed from those after it; ``former``: where the state ``before`` came from."""
         edges = self._edges.setdefault(name, _Edges("", before))
@@ -320,7 +314,9 @@ class HostWatch(GeneratorWatch):
     def _drew_aside(self, generator: HostGenerator, before: str, after: str) -> None:
         generator.rest = after if generator.rest == before else generator.rest
         for recording in tuple(self.recordings):
-            recording.drew_aside(generator.name, before, after)
+            edges = recording._edges.get(generator.name)
+            if edges is not None and edges.rest == before:
+                edges.rest = after
 
     def _launcher_begins(self, call: WatchedCall) -> None:
         call.before = self.generators[PYTHON].digest()

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 import torch
+from msgspec.structs import replace
 from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.names import SeedOrigin
 from tracer.recording.origin import Site, Sites, placed, spell
-from tracer.recording.patching import WatchedFunction, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.randomness import own_generators
 from tracer.recording.randomness.generators import SEEDS
 from tracer.trace.records import Loader
@@ -46,7 +47,7 @@ class LoaderLog:
         self._sites = sites
         self._places: MutableMapping[Any, _Place] = WeakIdKeyDictionary()
         """The loaders, and their distributed samplers, that are alive."""
-        self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
+        self._iterated: dict[Loader, _Count] = {}
 
     def start(self) -> None:
         _LOADERS.add(self)
@@ -56,29 +57,19 @@ class LoaderLog:
 
     def listed(self) -> tuple[Loader, ...]:
         return tuple(
-            msgspec.structs.replace(
-                kind,
-                **placed(site, own),
-                iterations=count.iterations,
-                epoch_set=count.epoch_set,
-                iterated_at=tuple(count.iterated_at),
-            )
-            for (site, own, kind), count in self._iterated.items()
+            replace(loader, iterations=each.iterations, epoch_set=each.epoch_set, iterated_at=tuple(each.iterated_at))
+            for loader, each in self._iterated.items()
         )
-
-    def epoch_was_set(self, frame: FrameType, sampler: Any) -> None:
-        self.place_of(sampler, frame).sets_epoch = True
 
     def iterates(self, frame: FrameType, loader: Any) -> None:
         """An iterator is being constructed; nothing has been drawn for it yet."""
-        place = self.place_of(loader, _caller(frame, loader))
         order = _order_of(loader)
-        kind = self._described(loader, order)
-        count = self._iterated.setdefault((place.site, place.own, kind), _Count())
+        described = self._described(loader, order, self.place_of(loader, _caller(frame, loader)))
+        count = self._iterated.setdefault(described, _Count())
         count.iterations += 1
         if len(count.iterated_at) < _MOST_LINES:
             count.iterated_at[spell(self._sites.users_own(frame))] = None
-        if kind.workers:
+        if described.workers:
             for own in own_generators.WATCHERS.listeners:
                 own.may_draw_elsewhere()
         if order.is_distributed:
@@ -87,20 +78,22 @@ class LoaderLog:
             if sampler.iterations > 1:
                 count.epoch_set = bool(count.epoch_set or sampler.sets_epoch or _read(order.sampler, "epoch", 0))
 
-    def _described(self, loader: Any, order: _Order) -> Loader:
+    def _described(self, loader: Any, order: _Order, place: _Place) -> Loader:
         workers = _read(loader, "num_workers", 0)
         seeds_from = _read(loader, "generator", None)
-        base = self._provenance(seeds_from)
-        if not order.shuffles:
-            origin, seeded_at = base
-        elif order.is_distributed:
+        origin, seeded_at = base = self._provenance(seeds_from)
+        if order.is_distributed:
             origin, seeded_at = SeedOrigin.PROGRAM if _read(order.sampler, "seed", 0) else SeedOrigin.FIXED, ""
-        else:
+        elif order.shuffles:
             origin, seeded_at = self._provenance(order.generator)
         has_other = (origin, seeded_at) != base
-        method = _start_method(loader) if workers else ""
+        method = ""
+        if workers:  # asking must not fix the process's default, which the program may set later
+            context = _read(loader, "multiprocessing_context", None) or multiprocessing
+            method = context.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
         fetches = _fetching(_read(loader, "dataset", None))
         return Loader(
+            **placed(place.site, place.own),
             workers=workers,
             has_worker_init=_read(loader, "worker_init_fn", None) is not None,
             shuffles=order.shuffles,
@@ -185,12 +178,6 @@ def _fetching(dataset: Any) -> FunctionType | None:
     return None
 
 
-def _start_method(loader: Any) -> str:
-    """Return the workers' start method. Asking must not fix the process's default, which the program may set later."""
-    context = _read(loader, "multiprocessing_context", None) or multiprocessing
-    return context.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
-
-
 def _read(owner: Any, name: str, default: Any) -> Any:
     """An attribute; in a subclass it may be a property that raises."""
     try:
@@ -209,15 +196,18 @@ def _caller(frame: FrameType, loader: Any) -> FrameType:
     return caller or frame
 
 
+def _set_epoch(log: LoaderLog, call: WatchedCall) -> None:
+    log.place_of(call.first, call.frame).sets_epoch = True
+
+
 def _functions() -> list[WatchedFunction]:
     loader = _torch_class("dataloader", "DataLoader") or None
     sampler = _torch_class("distributed", "DistributedSampler") or None
+    made = lambda log, call: log.place_of(call.first, _caller(call.frame, call.first))  # noqa: E731
     return [
-        WatchedFunction(
-            [(loader, "__init__")], before=lambda log, call: log.place_of(call.first, _caller(call.frame, call.first))
-        ),
+        WatchedFunction([(loader, "__init__")], before=made),
         WatchedFunction([(loader, "__iter__")], before=lambda log, call: log.iterates(call.frame, call.first)),
-        WatchedFunction([(sampler, "set_epoch")], before=lambda log, call: log.epoch_was_set(call.frame, call.first)),
+        WatchedFunction([(sampler, "set_epoch")], before=_set_epoch),
     ]
 
 

@@ -71,16 +71,13 @@ class OwnGenerators:
 
     def listed(self) -> tuple[OwnGenerator, ...]:
         """The generators, in order of first occurrence."""
-        return tuple(msgspec.structs.replace(made, count=count) for made, count in self._counted().items())
-
-    def _counted(self) -> Counter[OwnGenerator]:
         counts = Counter(self._counts)
         for followed in tuple(self._followed.values()):
             if followed.drew:
                 counts[followed.counted] += 1
             elif followed.is_elsewhere:
                 counts[msgspec.structs.replace(followed.counted, drew=False)] += 1
-        return counts
+        return tuple(msgspec.structs.replace(made, count=count) for made, count in counts.items())
 
     def may_draw_elsewhere(self) -> None:
         """A loader starts workers: they may have copies."""
@@ -97,7 +94,6 @@ class OwnGenerators:
     def is_seeded(
         self, kind: GeneratorKind, generator: Any, before: _State, seed: object, frame: FrameType | None
     ) -> None:
-        """``generator``, which had the state ``before``, is seeded by the line of ``frame``."""
         self.begins_anew(generator, before)
         if seed is None or seed_calls.takes_another_number(frame, seed):
             self._starts(kind, generator, seed is not None, frame)

@@ -21,7 +21,7 @@ from numbers import Real
 from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-from tracer.recording.origin import USER, Sites, outwards
+from tracer.recording.origin import USER, Sites, outwards, with_nested
 from tracer.recording.patching import original_of
 
 #: Calls and statements that are followed, at most, and names that are looked at.
@@ -114,15 +114,9 @@ def _is_of_this_process(number: Any, frame: FrameType | None) -> bool:
 @lru_cache(_MOST_CODES)
 def _hashes(code: CodeType) -> frozenset[int]:
     """The hashes of all texts in ``code``, as seeds are made from them."""
-    texts = [const for each in _all_codes(code) for const in each.co_consts if type(const) is str]
+    texts = [const for each in with_nested(code) for const in each.co_consts if type(const) is str]
     hashes = {of for text in texts for of in (hash(text), abs(hash(text)))}
     return frozenset(hashes.union(of % (2**bits - less) for of in hashes for bits in (31, 32, 64) for less in (0, 1)))
-
-
-@lru_cache(_MOST_CODES)
-def _all_codes(code: CodeType) -> tuple[CodeType, ...]:
-    inner = (const for const in code.co_consts if isinstance(const, CodeType))
-    return code, *(each for const in inner for each in _all_codes(const))
 
 
 _Places = tuple[CodePlace, ...]
@@ -153,7 +147,15 @@ class _Named(NamedTuple):
 def _differs(named: _Named) -> bool:
     name = named.name
     if name in DREW_UNSEEDED:
-        return DREW_UNSEEDED[name]() or any(_drew_before(name, at) for at in named.at)
+        if DREW_UNSEEDED[name]():
+            return True
+        for (
+            at
+        ) in named.at:  # of the states that were replaced after that in its function, the first is one nobody chose
+            later = [(place[2], drew) for place, drew in REPLACED.get(name, {}).items() if place[:2] == at[:2]]
+            if min(((offset, drew) for offset, drew in later if offset > at[2]), default=(0, False))[1]:
+                return True
+        return False
     if name == OWN or not named.is_certain or name.rpartition(".")[2] in _SEEDING:
         return name == OWN
     if name in _LIKE_ADDRESSES:
@@ -161,12 +163,6 @@ def _differs(named: _Named) -> bool:
     from tracer.tables.sources import source_of  # here: not every program seeds anything
 
     return getattr(source_of((name,)), "id", "") in _NEVER_ALIKE
-
-
-def _drew_before(name: str, at: CodePlace) -> bool:
-    """Return whether the first state that was replaced after ``at``, in its function, was one that nobody chose."""
-    later = [(place[2], drew) for place, drew in REPLACED.get(name, {}).items() if place[:2] == at[:2]]
-    return min(((offset, drew) for offset, drew in later if offset > at[2]), default=(0, False))[1]
 
 
 def _named_in_call(frame: FrameType, is_certain: bool, depth: int, at: _Places = ()) -> Iterator[_Named]:
@@ -187,8 +183,15 @@ def _named(
     read_at = frame.f_code, inside[-1].offset if inside else 0
     if any(_placed(frame.f_code, each.offset) in UNSEEDED_AT for each in inside):
         yield _Named(OWN, is_certain, at, read_at)
-    if _hashes_text(inside):
-        yield _Named(_TEXT_HASH, is_certain, at, read_at)
+    steps = [each for each in inside if each.name not in _SILENT]
+    for step, text in pairwise(steps if _HASHES_DIFFER else ()):
+        if (
+            step.value == "hash"
+            and step.name.startswith(_LOADS)
+            and text.name == "LOAD_CONST"
+            and type(text.value) is str
+        ):
+            yield _Named(_TEXT_HASH, is_certain, at, read_at)
     for index, path in enumerate(_paths(inside)):
         if len(path) > 1 and called <= index and depth < _DEPTH and _led_to(path, frame)[1] is None:
             yield from _kept_as(path[-1], frame, is_certain, depth + 1, at)
@@ -196,33 +199,18 @@ def _named(
             continue  # the call itself: `rng.seed(0)` draws nothing from `rng`
         yield from (_Named(name, is_certain, at, read_at) for name in _names_of(path, frame))
         if depth < _DEPTH and index >= called:
-            yield from _returned_by(path, frame, is_certain, depth + 1, at)
+            value = _led_to(path, frame)[1]
+            if type(value) is FunctionType and _SITES.kind_of(value.__code__.co_filename) == USER:
+                called_frame = SimpleNamespace(f_code=value.__code__, f_globals=value.__globals__, f_back=None)
+                for statement in _statements(value.__code__, ("RETURN_VALUE",), None):
+                    yield from _named(statement, called_frame, is_certain, depth + 1, at)
         is_whole = len(path) == 1
         for named in _set_by(path[0], frame, is_certain, depth + 1, at) if path[0] and depth < _DEPTH else ():
             if is_whole or named.name == OWN:  # of `args.seed`, what made `args` says nothing
                 yield named
-    for key, read in pairwise(each for each in inside if each.name not in _SILENT):
+    for key, read in pairwise(steps):
         if depth < _DEPTH and read.name in ("BINARY_SUBSCR", "BINARY_OP") and type(key.value) is str:
             yield from _kept_as(key.value, frame, is_certain, depth + 1, at)
-
-
-def _hashes_text(inside: Sequence[_Instruction]) -> bool:
-    """Return whether ``hash`` is called with text that stands there, which hangs on the hash seed."""
-    steps = [each for each in inside if each.name not in _SILENT]
-    called = (
-        text.name == "LOAD_CONST" and isinstance(text.value, str)
-        for function, text in pairwise(steps)
-        if function.value == "hash" and function.name.startswith(_LOADS)
-    )
-    return _HASHES_DIFFER and any(called)
-
-
-def _returned_by(path: list[str], frame: Any, is_certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
-    _, value = _led_to(path, frame)
-    if type(value) is FunctionType and _SITES.kind_of(value.__code__.co_filename) == USER:
-        inside = SimpleNamespace(f_code=value.__code__, f_globals=value.__globals__, f_back=None)
-        for statement in _statements(value.__code__, ("RETURN_VALUE",), None):
-            yield from _named(statement, inside, is_certain, depth, at)
 
 
 def _set_by(name: str, frame: Any, is_certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
@@ -259,7 +247,7 @@ def _kept_as(key: str, frame: Any, certain: bool, depth: int, at: _Places) -> It
     settings = _settings(outer.f_code, key) if outer is not None else []
     given = [setting for setting in settings if any(word.startswith(setting[2]) for word in sys.argv)]
     # An option without a value is none: what else sets it gave the number, under whatever condition.
-    others = [setting for setting in settings if not (setting[2] and _has_no_default(setting[1]))]
+    others = [setting for setting in settings if not setting[2] or _has_default(setting[1])]
     is_sole = len(settings) > len(others) == 1
     code, statement, _ = (others if is_sole else settings)[0] if len(settings) == 1 or is_sole else (None, (), ())
     if given or code is None or not statement:
@@ -272,16 +260,16 @@ def _kept_as(key: str, frame: Any, certain: bool, depth: int, at: _Places) -> It
     yield from _named(statement, inside, certain and not is_asked, depth, (*at, place))
 
 
-def _has_no_default(declares: Sequence[_Instruction]) -> bool:
+def _has_default(declares: Sequence[_Instruction]) -> bool:
     names = [name for each in declares if type(each.value) is tuple for name in each.value]
-    return "default" not in names or any(each.name == "LOAD_CONST" and each.value is None for each in declares)
+    return "default" in names and not any(each.name == "LOAD_CONST" and each.value is None for each in declares)
 
 
 @lru_cache(_MOST_CODES)
 def _settings(code: CodeType, key: str) -> list[tuple[CodeType, Sequence[_Instruction], tuple[str, ...]]]:
     """The statements in ``code`` that set an attribute or entry ``key``, or declare it as an option."""
     found: list[tuple[CodeType, Sequence[_Instruction], tuple[str, ...]]] = []
-    for each in _all_codes(code):
+    for each in with_nested(code):
         entries = (one for one in _statements(each, ("STORE_SUBSCR",), None) if one and one[-1].value == key)
         found += [(each, one, ()) for one in (*_statements(each, ("STORE_ATTR",), key), *entries) if one]
         if each is not code:  # a class's default, which an object may have had another number for
@@ -349,7 +337,13 @@ def _paths(instructions: Sequence[_Instruction]) -> Iterator[list[str]]:
 
 def _led_to(path: list[str], frame: Any) -> tuple[str, Any]:
     """What ``path`` leads to through modules and classes, and its name there; nothing through other objects."""
-    value: Any = _first(path[0], frame)
+    # Of a function's variables, those are read that it imports: reading others would keep what they hold alive.
+    module, attribute = _imports(frame.f_code).get(path[0], ("", ""))
+    value: Any = sys.modules.get(module)
+    if attribute:
+        value = vars(sys.modules.get(module, SimpleNamespace())).get(attribute)
+    elif not module:
+        value = frame.f_globals.get(path[0], getattr(builtins, path[0], None) if path[0] else None)
     name = ""
     for attribute in path[1:]:
         if isinstance(value, ModuleType):
@@ -378,15 +372,6 @@ def _names_of(path: list[str], frame: Any) -> Iterator[str]:
         yield "torch"
     elif called:
         yield from filter(None, (name, f"{module}.{called}"))
-
-
-def _first(name: str, frame: Any) -> Any:
-    """What a name stands for: a global one, or what the function imports. Other local variables are not read: that
-    would keep what they hold alive."""
-    if name in (imports := _imports(frame.f_code)):
-        module, attribute = imports[name]
-        return vars(sys.modules.get(module, SimpleNamespace())).get(attribute) if attribute else sys.modules.get(module)
-    return frame.f_globals.get(name, getattr(builtins, name, None) if name else None)
 
 
 @lru_cache(_MOST_CODES)

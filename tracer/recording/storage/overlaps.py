@@ -13,7 +13,6 @@ from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 
@@ -24,25 +23,11 @@ from tracer.recording.torch_private import seams
 
 #: What numpy may try to find a byte that two regions share, and where it takes the memory to lie.
 _MOST_WORK, _ADDRESS = 100_000, 1 << 40
-
-
-class StridedRegion(msgspec.Struct, frozen=True):
-    """A strided tensor's place in its storage: all in elements, of ``itemsize`` bytes."""
-
-    offset: int
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    itemsize: int
-
-    @property
-    def is_empty(self) -> bool:
-        return 0 in self.sizes
-
-    @property
-    def dimensions(self) -> tuple[tuple[int, int], ...]:
-        """``(stride, size)`` of each dimension of more than one element, the narrowest stride first."""
-        pairs = zip(self.strides, self.sizes, strict=True)
-        return tuple(sorted((stride, size) for stride, size in pairs if size > 1))
+_MOST_LAYOUTS = 1024
+#: Lists of many views of one buffer are compared up to here.
+_MOST_PAIRS = 1024
+#: What a tensor is of that counts places.
+_INDICES = frozenset({torch.int64, torch.int32, torch.bool, torch.uint8})
 
 
 def span_of(sizes: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
@@ -60,23 +45,16 @@ def is_nested(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def overlaps_itself(region: StridedRegion) -> bool | None:
-    """Return whether two elements of ``region`` lie at one address; ``None`` if that takes too long."""
-    dimensions = [] if region.is_empty else [*region.dimensions]
+@lru_cache(_MOST_LAYOUTS)
+def overlaps_itself(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool | None:
+    """Return whether two elements lie at one address; ``None`` if that takes too long."""
+    dimensions = sorted((stride, size) for stride, size in zip(strides, sizes, strict=True) if size > 1)
     answers = set()
-    while dimensions:  # two elements that differ along this dimension, and agree in those that came before
+    while dimensions and 0 not in sizes:  # two elements that differ along this dimension, and agree in those before
         (stride, size), *dimensions = dimensions
-        strides, sizes = tuple(each[0] for each in dimensions), tuple(each[1] for each in dimensions)
-        second = StridedRegion(stride, (size - 1, *sizes), (stride, *strides), 1)
-        answers.add(share_bytes(StridedRegion(0, sizes, strides, 1), second))
+        steps, counts = [each[0] for each in dimensions], [each[1] for each in dimensions]
+        answers.add(share_bytes(laid(0, counts, steps), laid(stride, (size - 1, *counts), (stride, *steps))))
     return True if True in answers else None if None in answers else False
-
-
-def is_same(region: StridedRegion, other: StridedRegion) -> bool:
-    """Return whether each element of ``region`` lies where the same element of ``other`` does."""
-    if (region.offset, region.itemsize) != (other.offset, other.itemsize):
-        return False
-    return joined_axes(region.sizes, region.strides) == joined_axes(other.sizes, other.strides)
 
 
 def joined_axes(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
@@ -92,75 +70,59 @@ def joined_axes(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int,
     return joined
 
 
-def share_bytes(region: StridedRegion, other: StridedRegion) -> bool | None:
-    """Return whether two regions of one storage share a byte; ``None`` if that takes too long."""
+def laid(offset: int, sizes: Sequence[int], strides: Sequence[int], itemsize: int = 1) -> np.ndarray:
+    """A strided part of a storage, all in elements, as an array over memory that is not there and that nobody reads."""
+    data, steps = (_ADDRESS + offset * itemsize, True), tuple(stride * itemsize for stride in strides)
+    interface = {"version": 3, "typestr": f"|V{itemsize}", "data": data, "shape": tuple(sizes), "strides": steps}
+    return np.asarray(SimpleNamespace(__array_interface__=interface))
+
+
+def share_bytes(part: np.ndarray, other: np.ndarray) -> bool | None:
+    """Return whether two parts of one storage share a byte; ``None`` if that takes too long."""
     try:
         shares: Any = np.shares_memory
-        return bool(shares(_placed(region), _placed(other), _MOST_WORK))
+        return bool(shares(part, other, _MOST_WORK))
     except np.exceptions.TooHardError:
         return None
 
 
-def _placed(region: StridedRegion) -> Any:
-    """An array over memory that is not there, and that nobody reads."""
-    size = region.itemsize
-    data, strides = (_ADDRESS + region.offset * size, True), tuple(stride * size for stride in region.strides)
-    interface = {"version": 3, "typestr": f"|V{size}", "data": data, "shape": region.sizes, "strides": strides}
-    return np.asarray(SimpleNamespace(__array_interface__=interface))
-
-
-_MOST_LAYOUTS = 1024
-#: Lists of many views of one buffer are compared up to here.
-_MOST_PAIRS = 1024
-#: What a tensor is of that counts places.
-_INDICES = frozenset({torch.int64, torch.int32, torch.bool, torch.uint8})
-
-
-def region_of(tensor: torch.Tensor) -> StridedRegion:
-    return StridedRegion(int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), tensor.itemsize)
+def _laid_as(tensor: torch.Tensor) -> np.ndarray:
+    return laid(int(tensor.storage_offset()), tensor.shape, tensor.stride(), tensor.itemsize)
 
 
 def writes_over_itself(tensor: torch.Tensor) -> bool:
     """Return whether several elements of ``tensor`` certainly lie at one address."""
-    return _overlaps(tuple(tensor.shape), tensor.stride())
-
-
-@lru_cache(_MOST_LAYOUTS)
-def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    return overlaps_itself(StridedRegion(0, sizes, strides, 1)) is True
+    return overlaps_itself(tuple(tensor.shape), tensor.stride()) is True
 
 
 def shares_with_source(written: torch.Tensor, read: torch.Tensor) -> bool:
     """Return whether a read tensor of the same storage is certainly a part of the written one, and not the same."""
-    target, source = region_of(written), region_of(read)
-    return not is_same(target, source) and share_bytes(target, source) is True
+    begins = [(each.storage_offset(), each.itemsize) for each in (written, read)]
+    axes = [joined_axes(each.shape, each.stride()) for each in (written, read)]
+    is_same = begins[0] == begins[1] and axes[0] == axes[1]
+    return not is_same and share_bytes(_laid_as(written), _laid_as(read)) is True
 
 
 def _is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tensor]) -> bool:
     """Return whether all elements at one address get the same value, whichever is last."""
     if access.is_idempotent or access.copies:
         return all(other.numel() == 1 for other in others)
-    if access.is_masked and others:
-        mask, *values = others
-        return all(value.numel() == 1 for value in values) and _is_constant_over(mask, written)
-    return False
+    if not access.is_masked or not others or any(value.numel() != 1 for value in others[1:]):
+        return False
+    # The mask is to be broadcast along every dimension along which the target stays at one address.
+    mask = others[0]
+    axes = [*zip(range(mask.ndim - written.ndim, mask.ndim), written.shape, written.stride(), strict=True)]
+    rest = [(size, stride) for _, size, stride in axes if size <= 1 or stride]
+    if overlaps_itself(tuple(size for size, _ in rest), tuple(stride for _, stride in rest)) is not False:
+        return False
+    repeated = [axis for axis, size, stride in axes if size > 1 and not stride and axis >= 0]
+    return not any(mask.shape[axis] > 1 and mask.stride(axis) for axis in repeated)
 
 
 def _scatters_one_value(written: torch.Tensor, others: list[torch.Tensor]) -> bool:
     """Return whether all indices get one value. Indices are told by their dtype, unless it is the target's too."""
     values = others if written.dtype in _INDICES else [other for other in others if other.dtype not in _INDICES]
     return all(value.numel() == 1 for value in values)
-
-
-def _is_constant_over(mask: torch.Tensor, written: torch.Tensor) -> bool:
-    """Return whether ``mask`` is broadcast along every dimension along which ``written`` stays at one address."""
-    axes = list(enumerate(zip(written.shape, written.stride(), strict=True), mask.ndim - written.ndim))
-    repeated = [axis for axis, (size, stride) in axes if size > 1 and stride == 0]
-    rest = [size_and_stride for axis, size_and_stride in axes if axis not in repeated]
-    distinct = StridedRegion(0, tuple(size for size, _ in rest), tuple(stride for _, stride in rest), 1)
-    if overlaps_itself(distinct) is not False:
-        return False
-    return not any(axis >= 0 and mask.shape[axis] > 1 and mask.stride(axis) for axis in repeated)
 
 
 def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, torch.Tensor]:
@@ -192,15 +154,14 @@ def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, tor
     for tensor, other in islice(pairs, _MOST_PAIRS):
         is_shared = True
         if access.is_product:
-            if tensor.numel() > 1 and share_bytes(region_of(tensor), region_of(other)) is True:
+            if tensor.numel() > 1 and share_bytes(_laid_as(tensor), _laid_as(other)) is True:
                 overlapping[Overlap.OPERAND] = tensor
         elif tensor is not other and shares_with_source(tensor, other):
             overlapping[Overlap.SOURCE] = tensor
     if is_shared and not access.is_idempotent:
-        given = (
-            (argument_at(at, name, args, kwargs), role in (WRITES, UPDATES)) for at, name, role in access.arguments
-        )
-        entry = shared_entry((values, is_written) for values, is_written in given if isinstance(values, (list, tuple)))
+        lists = ((argument_at(at, name, args, kwargs), role) for at, name, role in access.arguments)
+        lists = ((values, role in (WRITES, UPDATES)) for values, role in lists if isinstance(values, (list, tuple)))
+        entry = shared_entry(lists)
         if entry is not None:
             overlapping[Overlap.ENTRIES] = entry
     return overlapping
