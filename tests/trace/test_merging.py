@@ -133,7 +133,7 @@ def test_trials_of_one_group_add_up_and_the_largest_difference_stands() -> None:
         varied=3,
         distinct=4,
         relative=0.5,
-        first=6,
+        first=2,
         untried={Untried.RARER: 4},
     )
 

@@ -32,7 +32,7 @@ from tracer.tables.rules import Ruling, Switches
 from tracer.tables.settings import FORWARD, declared
 from tracer.tables.target_tables import is_here
 from tracer.trace.file import Trace
-from tracer.trace.merging import joined, summed
+from tracer.trace.merging import joined_trials, summed
 from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, Tried, is_set_up
 
 
@@ -54,7 +54,7 @@ class TrialsHere:
         groups = []
         for group in calls:
             if group.tried is not None:
-                self._recorded = group.tried if self._recorded is None else joined(self._recorded, group.tried, 0)
+                self._recorded = joined_trials(self._recorded, group.tried)
                 self._varied += bool(group.tried.varied)
                 backend = Backend.CPU if group.host is not None else self._target.backend
                 bears = is_here(backend, self._target.torch, (group.facts.get("device"),), self._environment)
@@ -91,14 +91,11 @@ def summary_of(tried: Tried, varied: int) -> str:
 def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown, int]]:
     """The results of trials and data facts of the groups of one finding."""
     tried: Tried | None = None
-    data: dict[DataShown, int] = {}
-    before = 0
+    data: Mapping[DataShown, int] = {}
     for group in groups:
-        if group.tried is not None:
-            tried = group.tried if tried is None else joined(tried, group.tried, before)
-        data = summed(data, group.data) if group.data else data
-        before += group.count
-    return tried, data
+        tried = joined_trials(tried, group.tried)
+        data = summed(data, group.data)
+    return tried, dict(data)
 
 
 def shown_by(tried: Tried | None, data: dict[DataShown, int]) -> Iterator[Evidence]:

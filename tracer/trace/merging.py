@@ -42,28 +42,33 @@ def _any_holds(*both: bool | None) -> bool | None:
     return True if True in both else None if None in both else False
 
 
-def _summed(first: Mapping[Key, int], more: Mapping[Key, int]) -> Mapping[Key, int]:
-    return summed(first, more) if more else first
+def summed(first: Mapping[Key, int], second: Mapping[Key, int]) -> Mapping[Key, int]:
+    """The sum of two tallies."""
+    return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}} if second else first
 
 
-#: How the fields of other records are joined.
+def joined_trials(first: records.Tried | None, second: records.Tried | None) -> records.Tried | None:
+    """The trials of both; ``None`` if neither has any."""
+    return join(first, second) if first is not None and second is not None else first or second
+
+
+#: How fields are joined, by record; all others must agree.
 _COUNTED: Mapping[str, Join] = {"count": operator.add}
 _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Join]] = {
     records.CallGroup: {
-        "count": operator.add,
-        "given": _first,
-        "inputs": _first,
-        "tried": _first,
-        "data": _summed,
+        **_COUNTED,
+        **dict.fromkeys(("given", "inputs"), _first),
+        "tried": joined_trials,
+        "data": summed,
     },
     records.Event: {
+        **_COUNTED,
         **dict.fromkeys(("value", "seed", "drawn_at", "function", "first", "last"), _first),
         **dict.fromkeys(("is_drawn", "values_differ"), _any_holds),
-        "count": operator.add,
     },
     records.Generator: {"before": _if_equal, "after": _if_equal, "drew": _any_holds},
-    records.Allocation: {"count": operator.add, "bytes": operator.add, "unfollowed": operator.add},
-    records.RowTrial: {"count": operator.add, "relative": max},
+    records.Allocation: dict.fromkeys(("count", "bytes", "unfollowed"), operator.add),
+    records.RowTrial: {**_COUNTED, "relative": max},
     records.Loader: {
         "iterations": operator.add,
         "iterated_at": lambda first, more: tuple(dict.fromkeys((*first, *more))),
@@ -72,16 +77,12 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Join]] = {
         **dict.fromkeys(("language", "device", "calls", "ops", "original_ops", "choice"), _first),
         **dict.fromkeys(("atomic", "is_parallel", "by_stopwatch"), _any_holds),
     },
-    records.Region: {
-        "graph": _if_equal,
-        "code": _if_equal,
-        "executions": operator.add,
-    },
+    records.Region: {"graph": _if_equal, "code": _if_equal, "executions": operator.add},
     records.Tried: {
         **dict.fromkeys(("calls", "trials", "varied"), operator.add),
         **dict.fromkeys(("distinct", "relative"), max),
         "first": lambda first, second: first or second,
-        "untried": _summed,
+        "untried": summed,
     },
 }
 
@@ -109,10 +110,6 @@ def join(first: RecordT, second: RecordT) -> RecordT:
     fields = {name: way(getattr(first, name), getattr(second, name)) for name, way in ways.items()}
     if isinstance(first, records.Event) and isinstance(second, records.Event):
         fields["values_differ"] |= first.value != second.value
-    if isinstance(first, records.CallGroup) and isinstance(second, records.CallGroup):
-        fields["tried"] = first.tried or second.tried
-        if first.tried is not None and second.tried is not None:
-            fields["tried"] = joined(first.tried, second.tried, first.count)
     return replace(first, **fields)
 
 
@@ -123,18 +120,7 @@ def merged(records: Iterable[RecordT]) -> tuple[RecordT, ...]:
     times = Counter(map(id, stream))
     by_key: dict[tuple[object, ...], list[RecordT]] = {}
     for record in {id(record): record for record in stream}.values():
-        by_key.setdefault(key_of(record), []).append(record)
-    # Trials say how many calls came before: where there are any, the order matters.
-    in_order: dict[int, list[RecordT]] = {}
-    for key, alike in by_key.items():
-        if any(getattr(record, "tried", None) is not None for record in alike):
-            by_key[key] = []
-            in_order |= dict.fromkeys(map(id, alike), by_key[key])
-        else:
-            by_key[key] = [_multiplied(record, times[id(record)]) for record in alike]
-    for record in stream if in_order else ():
-        if (turn := in_order.get(id(record))) is not None:
-            turn.append(record)
+        by_key.setdefault(key_of(record), []).append(_multiplied(record, times[id(record)]))
     return tuple(reduce(join, alike) for alike in by_key.values())
 
 
@@ -145,16 +131,6 @@ def _multiplied(record: RecordT, times: int) -> RecordT:
     half = _multiplied(record, times // 2)
     double = join(half, half)
     return join(double, record) if times % 2 else double
-
-
-def joined(first: records.Tried, second: records.Tried, after: int) -> records.Tried:
-    """Merge ``second`` into ``first``, whose group made ``after`` calls before."""
-    return join(first, replace(second, first=after + second.first) if second.first else second)
-
-
-def summed(first: Mapping[Key, int], second: Mapping[Key, int]) -> dict[Key, int]:
-    """The sum of two tallies."""
-    return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
 
 
 def _with_own_ids(traces: Sequence[Trace]) -> list[Trace]:

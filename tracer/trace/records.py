@@ -172,7 +172,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     relative: float = 0.0
     """Largest difference from the call's own result, relative to the larger of the two; 1 if only one is a number."""
     first: int = 0
-    """The first of the group's calls that varied, counted from 1; 0 if none did."""
+    """The first of the group's calls that varied, counted from 1 in its recording; 0 if none did."""
     untried: dict[names.Untried, int] = {}
     """Calls that were not repeated, by reason."""
 

@@ -112,13 +112,12 @@ def _dotted(name: str) -> tuple[str, ...]:
 def read_stack(text: str | None) -> tuple[Frame, ...]:
     """The frames of a stack as torch keeps it with a call: ``File "x.py", line 3, in f``, then the line."""
     lines = (text or "").splitlines()
-    frames = []
-    for line, code in zip(lines, (*lines[1:], ""), strict=False):
-        match = re.match(_FRAME, line)
-        if match is not None:
-            code = "" if re.match(_FRAME, code) else code.strip()
-            frames.append(Frame(match["path"], int(match["line"]), match["function"], code))
-    return tuple(frames)
+    matches = [re.match(_FRAME, line) for line in lines] + [None]
+    return tuple(
+        Frame(at["path"], int(at["line"]), at["function"], code.strip() if after is None else "")
+        for at, after, code in zip(matches, matches[1:], (*lines[1:], ""), strict=False)
+        if at is not None
+    )
 
 
 class GraphCall(NamedTuple):
@@ -205,9 +204,8 @@ def programs_frame() -> FrameType | None:
 
 
 def is_compiled_file(filename: str) -> bool:
-    if filename.startswith(_GRAPH) or "torchinductor_" in filename or "/inductor_cache/" in filename:
-        return True
-    return re.match(_GENERATED_NAME, os.path.basename(filename)) is not None
+    is_cached = filename.startswith(_GRAPH) or "torchinductor_" in filename or "/inductor_cache/" in filename
+    return is_cached or re.match(_GENERATED_NAME, os.path.basename(filename)) is not None
 
 
 class Sites:
@@ -238,37 +236,31 @@ class Sites:
             return MODULE_CALL if filename == _MODULE_FILE else SKIPPED
         if is_compiled_file(filename):
             self.on_compiled()
-            return self._kind_of_graph(filename)
-        if filename.startswith(_GENERATED):
-            return SKIPPED
+            return self._kind_of_graph(filename) if filename.startswith(_GRAPH) else SKIPPED
         path = os.path.abspath(filename)
+        if filename.startswith(_GENERATED) or path.startswith((_TORCH, _TRITON)) or is_tracers_own(path):
+            return MODULE_CALL if path == _MODULE_FILE else SKIPPED
         if path.startswith(_BUNDLED):
             return USER
-        if path.startswith((_TORCH, _TRITON, _TRACER)):
-            return MODULE_CALL if path == _MODULE_FILE else SKIPPED
         if installed := below_packages(path):
             top = installed.split(os.sep)[0].removesuffix(".py")
             return SKIPPED if top in ("torch", "functorch", "torchgen", *_LIKE_STDLIB) else LIBRARY
         if path.startswith(_STDLIB) or os.path.realpath(path).startswith(_STDLIB):
             return SKIPPED
-        if self._library and not self._library.isdisjoint(Path(path).with_suffix("").parts):
-            return LIBRARY
-        return USER
+        is_librarys = self._library and not self._library.isdisjoint(Path(path).with_suffix("").parts)
+        return LIBRARY if is_librarys else USER
 
     def _kind_of_graph(self, filename: str) -> int:
         """``USER`` for a graph that runs as a program and knows the lines that it was made of."""
         frame = next((frame for frame in outwards(sys._getframe()) if frame.f_code.co_filename == filename), None)
-        if frame is None or not filename.startswith(_GRAPH):
-            return SKIPPED
         sites = {}
-        for line, step in stacks_by_line(frame).items():
+        for line, step in stacks_by_line(frame).items() if frame is not None else ():
             outside = [site for entry in step.frames if (site := self.of_stack(entry)).kind > 0]
             if outside:
                 sites[line] = msgspec.structs.replace(outside[-1], inside=step.module)
-        if not sites:
-            return SKIPPED
-        self._graphs[filename] = sites
-        return USER
+        if sites:
+            self._graphs[filename] = sites
+        return USER if sites else SKIPPED
 
     def is_graph(self, filename: str) -> bool:
         """Return whether ``filename`` is a graph that runs as a program, whose lines are known."""
@@ -335,11 +327,10 @@ class Sites:
 
 def _line_of(code: CodeType, instruction: int) -> int:
     line = code.co_firstlineno
-    for start, end, number in code.co_lines():
-        if start <= instruction < end:
-            return number if number is not None else line
-        if number is not None and start <= instruction:
-            line = number
+    for start, _, number in code.co_lines():
+        if start > instruction:
+            break
+        line = line if number is None else number
     return line
 
 
@@ -380,18 +371,13 @@ def spell(site: Site) -> str:
             path = os.path.relpath(site.path, site.working_directory)
         except ValueError:  # another drive
             path = os.path.basename(site.path)
-        if path.startswith(os.pardir):
-            path = _below_import_root(site.path)
+        if path.startswith(os.pardir):  # below the longest entry of `sys.path` that holds it
+            roots = (os.path.join(os.path.abspath(root), "") for root in sys.path if root)
+            longest = max((len(root) for root in roots if site.path.startswith(root)), default=0)
+            path = site.path[longest:] if longest else os.path.basename(path)
     return f"{path.replace(os.sep, '/')}:{site.line}"
 
 
 def placed(site: Site, own: Site) -> dict[str, Any]:
     """The fields of a trace's ``Place``; ``own``: the user's own frame that led to ``site``, if not that one."""
     return {"location": spell(site), "function": site.function, "called_from": spell(own) if own != site else ""}
-
-
-def _below_import_root(path: str) -> str:
-    """The path below the longest entry of ``sys.path`` that holds it, else the file's name."""
-    roots = (os.path.join(os.path.abspath(root), "") for root in sys.path if root)
-    longest = max((len(root) for root in roots if path.startswith(root)), default=0)
-    return path[longest:] if longest else os.path.basename(path)

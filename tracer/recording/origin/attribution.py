@@ -78,9 +78,7 @@ class Attribution:
 
     def forward_origin(self, phase: Phase, scope: Scope, site: Site | None, frame: FrameType | None) -> Origin:
         """The origin of a call at ``site``; ``frame`` is where the search for the user's own frame begins."""
-        site = site or NOWHERE
-        if (inside := site.inside) is not None:
-            site, scope = msgspec.structs.replace(site, inside=None), self.modules.within(scope, inside)
+        site, scope = self._behind_graph(site or NOWHERE, scope)
         if site.kind == USER:
             called_from = NOWHERE
         elif scope.is_module and (site.kind != LIBRARY or scope.kind != USER):
@@ -88,6 +86,12 @@ class Attribution:
         else:  # a function of a library that the user's own module calls may be called by several of its lines
             called_from = self.sites.users_own(frame)
         return self.origin(phase, scope, site, called_from)
+
+    def _behind_graph(self, site: Site, scope: Scope) -> tuple[Site, Scope]:
+        """The program's own line, and its module, where ``site`` is one of a graph that runs as a program."""
+        if site.inside is None:
+            return site, scope
+        return msgspec.structs.replace(site, inside=None), self.modules.within(scope, site.inside)
 
     def _origin_at(self, phase: Phase, scope: Scope, frame: FrameType | None) -> Origin:
         outside = self.sites.outside_torch(frame)
@@ -112,10 +116,9 @@ class Attribution:
         scope = self.modules.scope
         phase = Phase.FORWARD if scope.is_module or torch.is_grad_enabled() else Phase.OTHER
         origin = self._origin_at(phase, scope, sys._current_frames().get(self.modules.thread))
-        forked = self._others.get(origin)
-        if forked is None:
-            forked = self._others[origin] = msgspec.structs.replace(origin, is_forked=True, its_backward=None)
-        return forked
+        if origin not in self._others:
+            self._others[origin] = msgspec.structs.replace(origin, is_forked=True, its_backward=None)
+        return self._others[origin]
 
     def step_origin(self, frame: FrameType | None) -> Origin:
         """The origin of a step of one of torch's own optimizers: the line that called ``step``."""
@@ -135,31 +138,37 @@ class Attribution:
                 return self._origin_at(Phase.RECOMPUTE, self.modules.scope, frame), links
             inside = takewhile(lambda walked: not seams.is_engine_frame(walked), outwards(frame))
             own = next((walked for walked in inside if self.sites.is_outside(walked.f_code)), None)
-            if own is not None:  # a hook, a custom function's backward
-                return self._of_own_code(own, self._evaluated(node, frame, links)), links
+            if own is not None:  # a hook, a custom function's backward: its own line, reached from that of the forward
+                evaluated = self._evaluated(node, frame, links)
+                site, scope = self._behind_graph(self.sites.at(own), evaluated.scope)
+                called_from = evaluated.site if evaluated.site.kind == USER else evaluated.called_from
+                if self.sites.is_graph(own.f_code.co_filename) and site.kind == USER:
+                    called_from = NOWHERE
+                return self.origin(Phase.BACKWARD, scope, site, called_from), links
         return self._evaluated(node, frame, links), links
-
-    def _of_own_code(self, frame: FrameType, evaluated: Origin) -> Origin:
-        """The origin of a call at ``frame`` while the node of ``evaluated`` is: its own line, reached from that one."""
-        site, scope = self.sites.at(frame), evaluated.scope
-        if (inside := site.inside) is not None:
-            site, scope = msgspec.structs.replace(site, inside=None), self.modules.within(scope, inside)
-        forward = evaluated.site if evaluated.site.kind == USER else evaluated.called_from
-        called_from = NOWHERE if self.sites.is_graph(frame.f_code.co_filename) and site.kind == USER else forward
-        return self.origin(Phase.BACKWARD, scope, site, called_from)
 
     def _evaluated(self, node: Any, frame: FrameType | None, links: ForwardLinks) -> Origin:
         """The origin of what the engine computes for ``node``."""
         number = node._sequence_nr()
-        if number == seams.NO_NUMBER:
-            return self._accumulation(node, frame)
+        if number == seams.NO_NUMBER:  # a gradient accumulation
+            name, path = self.modules.parameter(getattr(node, "variable", None))
+            site, called_from = self._backward_call(frame)
+            if (name, site) not in self._others:
+                scope = Scope(path, called_from, is_module=bool(path))
+                self._others[name, site] = Origin(Phase.BACKWARD, scope, site, called_from)
+            accumulation: Origin = self._others[name, site]
+            return accumulation
         # Numbers count per thread. One of the engine's own threads evaluates nodes of the forward thread, unless the
         # pass was started there (reentrant checkpointing), which shows by Python's frame of the engine.
         made_on = links if links is self.links or self._engine_frame(frame) is not None else self.links
         origin: Origin | None = made_on.current.get(number) or made_on.find(number)
-        if origin is None or (not origin.certain and isinstance(node, BackwardCFunction)):
-            return self._unlinked_origin(frame)
-        return origin.backward()
+        if origin is not None and (origin.certain or not isinstance(node, BackwardCFunction)):
+            return origin.backward()
+        site, called_from = self._backward_call(frame)
+        if site not in self._others:
+            self._others[site] = Origin(Phase.BACKWARD, OUTSIDE, site, called_from, is_linked=False)
+        unlinked: Origin = self._others[site]
+        return unlinked
 
     def node_name(self, node: Any) -> str:
         """The autograd node's name; for a gradient accumulation with its parameter's."""
@@ -175,9 +184,8 @@ class Attribution:
         whose base gets up to two more nodes after the dispatch."""
         table, first = links.current, links.last
         is_grad_enabled = torch.is_grad_enabled()
-        if number == first:
-            pass  # an in-place op on a view, whose node was made before a copy of the view was saved for it
-        elif is_grad_enabled or not self._link_custom_functions(table, first, number, frame):
+        # As many: an in-place op on a view, whose node was made before a copy of the view was saved for it.
+        if number != first and (is_grad_enabled or not self._link_custom_functions(table, first, number, frame)):
             if not is_grad_enabled:
                 origin = self._beyond_pack_hook(origin, frame)
             table[number - 1] = origin
@@ -220,10 +228,9 @@ class Attribution:
 
     def _links_of_this_thread(self) -> ForwardLinks:
         thread = get_ident()
-        links = self._other_links.get(thread)
-        if links is None:
-            links = self._other_links[thread] = ForwardLinks(seams.next_sequence_number())
-        return links
+        if thread not in self._other_links:
+            self._other_links[thread] = ForwardLinks(seams.next_sequence_number())
+        return self._other_links[thread]
 
     # --- the rest ---
 
@@ -244,32 +251,14 @@ class Attribution:
         if called_from == site:
             called_from = NOWHERE
         key = (phase, scope, site, called_from, self.settings)
-        origin = self._origins.get(key)
-        if origin is None:
+        if (origin := self._origins.get(key)) is None:
             origin = self._origins[key] = Origin(*key)
-        return origin
-
-    def _accumulation(self, node: Any, frame: FrameType | None) -> Origin:
-        name, path = self.modules.parameter(getattr(node, "variable", None))
-        site, called_from = self._backward_call(frame)
-        origin = self._others.get((name, site))
-        if origin is None:
-            scope = Scope(path, called_from, is_module=bool(path))
-            origin = self._others[name, site] = Origin(Phase.BACKWARD, scope, site, called_from)
-        return origin
-
-    def _unlinked_origin(self, frame: FrameType | None) -> Origin:
-        site, called_from = self._backward_call(frame)
-        origin = self._others.get(site)
-        if origin is None:
-            origin = self._others[site] = Origin(Phase.BACKWARD, OUTSIDE, site, called_from, is_linked=False)
         return origin
 
     def _backward_call(self, frame: FrameType | None) -> tuple[Site, Site]:
         """The line that started the running backward pass; looked up once per pass."""
         task = seams.graph_task_id()
-        call = self._backward_calls.get(task)
-        if call is None:
+        if task not in self._backward_calls:
             if get_ident() != self.modules.thread:
                 frame = sys._current_frames().get(self.modules.thread)
             frame = self._engine_frame(frame) or frame  # past a custom function's own backward
@@ -277,5 +266,5 @@ class Attribution:
             called_from = NOWHERE if site.kind == USER else self.sites.users_own(frame)
             if len(self._backward_calls) >= 8:  # mostly passes that ended
                 self._backward_calls.clear()
-            call = self._backward_calls[task] = (site, called_from)
-        return call
+            self._backward_calls[task] = (site, called_from)
+        return self._backward_calls[task]

@@ -218,22 +218,8 @@ class ModuleStack:
     def start(self) -> None:
         """Start following; the thread that calls this is the one that is followed."""
         self.thread = get_ident()
-        self._handles = [
-            register_module_forward_pre_hook(self._make_enter()),
-            register_module_forward_hook(self._make_leave(), always_call=True),
-        ]
-        self._lift = _follow_loaders(self)
+        # The hooks are functions, not methods, that dynamo traces to nothing: compiled code stays whole.
 
-    def stop(self) -> None:
-        self._lift()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        self.scope, self.entry, self.recompute_depth = OUTSIDE, None, 0
-
-    # The hooks are functions, not methods, that dynamo traces to nothing: compiled code stays whole.
-
-    def _make_enter(self) -> Callable[..., None]:
         def enter(module: torch.nn.Module, inputs: Any) -> None:
             if is_compiling():
                 return
@@ -245,24 +231,33 @@ class ModuleStack:
             else:
                 self._enter(module, _getframe(1))
 
-        setattr(enter, OWN_HOOK, True)
-        return enter
-
-    def _make_leave(self) -> Callable[..., None]:
         def leave(module: torch.nn.Module, inputs: Any, output: Any) -> None:
             if is_compiling():
                 return
-            entry = self.entry
-            if entry is not None and entry.module is module and not entry.inside_engine and get_ident() == self.thread:
+            entry, is_here = self.entry, get_ident() == self.thread
+            if entry is not None and entry.module is module and not entry.inside_engine and is_here:
                 self.entry = entry.outer
                 self.scope = scope = entry.scope
                 if not scope.is_module:
                     self._on_left(module, output)
-            else:
-                self._leave(module)
+            elif is_here or seams.graph_task_id() != -1:
+                inner = [entry.module for entry in self._running()]
+                self._drop(next((place for place, each in enumerate(inner, 1) if each is module), 0))
 
-        setattr(leave, OWN_HOOK, True)
-        return leave
+        for hook in (enter, leave):
+            setattr(hook, OWN_HOOK, True)
+        self._handles = [
+            register_module_forward_pre_hook(enter),
+            register_module_forward_hook(leave, always_call=True),
+        ]
+        self._lift = _follow_loaders(self)
+
+    def stop(self) -> None:
+        self._lift()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self.scope, self.entry, self.recompute_depth = OUTSIDE, None, 0
 
     def _enter(self, module: torch.nn.Module, frame: FrameType) -> None:
         inside_engine = seams.graph_task_id() != -1
@@ -317,11 +312,6 @@ class ModuleStack:
             self.recompute_depth -= entry.inside_engine
             self.entry, self.scope = entry.outer, entry.scope
 
-    def _leave(self, module: torch.nn.Module) -> None:
-        if get_ident() != self.thread and seams.graph_task_id() == -1:
-            return
-        self._drop(next((place for place, entry in enumerate(self._running(), 1) if entry.module is module), 0))
-
     def _meet(self, module: torch.nn.Module) -> _ModuleEntry:
         """A module whose path is not known: a root, or one made on the way."""
         self._on_module(module)
@@ -352,11 +342,11 @@ class ModuleStack:
 
     def _forget_dead(self) -> None:
         """Forget modules that are gone: a loss may be created in every step."""
-        tables: list[dict[int, Any]] = [self._entries, self._parameters]
-        tables += (scope.children for scope in self._scopes.values())
-        for table in tables:
-            for number in [number for number, entry in table.items() if _module_of(entry) is None]:
-                del table[number]
+        self._entries = {number: entry for number, entry in self._entries.items() if entry.module() is not None}
+        self._parameters = {number: entry for number, entry in self._parameters.items() if entry.module() is not None}
+        for scope in self._scopes.values():
+            for number in [number for number, (module, _) in scope.children.items() if module() is None]:
+                del scope.children[number]
         self._roots = {name: root for name, root in self._roots.items() if root() is not None}
         self._forget_at = len(self._entries) * 5 // 4 + 64
 
@@ -378,11 +368,6 @@ class ModuleStack:
         if filename is None:
             return USER if cls.__module__ == "__main__" else SKIPPED
         return self._sites.kind_of(filename)
-
-
-def _module_of(entry: Any) -> Any:
-    """Return the module of a scope's child or of an entry; ``None`` if it is gone."""
-    return entry[0]() if isinstance(entry, tuple) else entry.module()
 
 
 def _facts_of(module: torch.nn.Module) -> tuple[str, ...]:

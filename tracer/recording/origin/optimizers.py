@@ -32,9 +32,8 @@ def unless_compiled(hook: Callable[..., None]) -> Callable[..., None]:
     """``hook`` as a function that dynamo traces to nothing: compiled code stays as it is without it."""
 
     def called(*arguments: Any) -> None:
-        if is_compiling():
-            return
-        hook(*arguments)
+        if not is_compiling():
+            hook(*arguments)
 
     return called
 
@@ -66,8 +65,6 @@ def _holds_a_step(function: Any) -> bool:
 
 #: Files of torch's from which the program's own passes begin. Others, as the compiler's, make graphs.
 _BEGIN_PASSES = ("_tensor.py", "eager_transforms.py")
-
-
 #: Builds of Python without a global lock do not count all references to a class.
 _COUNTS_REFERENCES = getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -147,7 +144,7 @@ class OptimizerWatch:
         what the closure left."""
         self.begins: Callable[[Any, FrameType], None] = lambda optimizer, frame: None
         self.failed: Callable[[Exception], None] = lambda problem: None
-        """Told where following a step failed, which is no business of the program's."""
+        """Told where following a step failed, which must not reach the program."""
         self.own_code: CodeType | None = None
         """The last code that was recognized as torch's own optimizers': nearly always it calls again."""
         self._closures: list[CodeType | None] = []  # one for each running step; steps can nest
@@ -210,21 +207,19 @@ class OptimizerWatch:
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         try:
-            self._begins(optimizer, kwargs.get("closure", args[1] if len(args) > 1 else None), sys._getframe(2))
+            frame, closure = sys._getframe(2), kwargs.get("closure", args[1] if len(args) > 1 else None)
+            HAS_OPTIMIZER.steps(optimizer)
+            if self.active and not self.is_inside(frame.f_back):
+                self._stop()  # an earlier step raised
+            self._closures.append(_code_of(closure))
+            self._untold.append(optimizer)
+            if closure is None:
+                self._tell()
+            self.begins(optimizer, frame)
+            self.origin = self.locate(frame) if closure is None else None
+            self.active = True
         except Exception as problem:
             self.failed(problem)
-
-    def _begins(self, optimizer: Optimizer, closure: Any, frame: FrameType) -> None:
-        HAS_OPTIMIZER.steps(optimizer)
-        if self.active and not self.is_inside(frame.f_back):
-            self._stop()  # an earlier step raised
-        self._closures.append(_code_of(closure))
-        self._untold.append(optimizer)
-        if closure is None:
-            self._tell()
-        self.begins(optimizer, frame)
-        self.origin = self.locate(frame) if closure is None else None
-        self.active = True
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         with suppress(IndexError):  # another thread's step may have ended them

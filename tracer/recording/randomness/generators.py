@@ -183,11 +183,10 @@ class SeedWatch(GeneratorWatch):
     def provenance(self, generator: Any, seeds: Newest | None = None) -> Provenance:
         """The origin of a generator's state, by ``seeds``: those of default generators, if none are given."""
         seed = generator.initial_seed()
-        if known := (self._of_defaults if seeds is None else seeds).get(seed):
-            return known
+        known: Provenance | None = (self._of_defaults if seeds is None else seeds).get(seed)
         below = _CHOSEN_BELOW.get(generator.device.type, _CHOSEN_BELOW_ELSEWHERE)
         by_value = PROGRAM if seed < below or seed >= _NEGATIVE_FROM else MACHINE
-        return FIXED if seed == FIXED_SEED else by_value
+        return known or (FIXED if seed == FIXED_SEED else by_value)
 
     def _drew_unseeded(self) -> bool:
         return self._is_machines() and state_of(torch.default_generator) != self._rest

@@ -159,8 +159,8 @@ def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, tor
         elif tensor is not other and shares_with_source(tensor, other):
             overlapping[Overlap.SOURCE] = tensor
     if is_shared and not access.is_idempotent:
-        lists = ((argument_at(at, name, args, kwargs), role) for at, name, role in access.arguments)
-        lists = ((values, role in (WRITES, UPDATES)) for values, role in lists if isinstance(values, (list, tuple)))
+        roles = ((argument_at(at, name, args, kwargs), role) for at, name, role in access.arguments)
+        lists = ((values, role in (WRITES, UPDATES)) for values, role in roles if isinstance(values, (list, tuple)))
         entry = shared_entry(lists)
         if entry is not None:
             overlapping[Overlap.ENTRIES] = entry

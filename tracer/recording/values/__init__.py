@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -32,9 +33,6 @@ MOST_REPEATED = 1 << 26
 #: Up to so many bytes, NumPy copies quicker than torch, which turns large matrices block by block.
 _LITTLE = 1 << 17
 UNITS: dict[int, Any] = {np.dtype(code).itemsize: np.dtype(code) for code in ("u1", "<u2", "<u4", "<u8", "<c16")}
-_MOST_SEEDS = 1 << 16
-_MOST_LAYOUTS = 1 << 13
-
 _QUANTIZED = frozenset({torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
 _CODES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
@@ -42,7 +40,7 @@ _room = torch.from_numpy(np.empty(PIECE, "u1"))
 _room_is_mine = threading.Lock()
 
 
-@lru_cache(_MOST_SEEDS)
+@lru_cache(1 << 16)
 def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
     """A number that tells tensors of the same bytes, but another dtype or shape, apart."""
     return int(xxh3(f"{dtype} {tuple(shape)} {more}".encode()))
@@ -108,7 +106,7 @@ def _pieces(strided: torch.Tensor) -> Iterator[torch.Tensor]:
             yield from _pieces(part)
 
 
-@lru_cache(_MOST_LAYOUTS)
+@lru_cache(1 << 13)
 def layout_of(dtype: torch.dtype, shape: Any, strides: Any) -> Layout | None:
     """That of a dense tensor without lazy sign, whose strides are ``None`` if contiguous; ``None``: a longer way."""
     if 0 in shape or dtype in _QUANTIZED:
@@ -166,7 +164,7 @@ def digest_strided(tensor: torch.Tensor) -> int | None:
 
 def _digest_in_order(tensor: torch.Tensor, address: int) -> int:
     """Through a copy of its own: lazily flipped signs, large repetitions, or beside a thread that uses the buffer."""
-    itemsize = tensor.itemsize
+    itemsize, dtype = tensor.itemsize, tensor.dtype
     shape, strides = list(tensor.shape), list(strides_of(tensor))
     more = ""
     if tensor.nbytes > MOST_REPEATED and 0 in strides:
@@ -174,45 +172,37 @@ def _digest_in_order(tensor: torch.Tensor, address: int) -> int:
         shape = [size for size, stride in zip(shape, strides, strict=True) if stride]
         strides = [stride for stride in strides if stride]
     buffer: Any = (ctypes.c_char * span_of(shape, strides, itemsize)).from_address(address)
-    content = xxh3(_flipped(_in_order(buffer, itemsize, shape, strides), tensor))
-    return (content ^ seed_of(tensor.dtype, tensor.shape, more)) or 1
-
-
-def _flipped(copied: Any, tensor: torch.Tensor) -> Any:
-    """A copy of elements of ``tensor``, with the signs that it flips lazily flipped."""
-    if not is_lazy(tensor):
-        return copied
-    is_complex = tensor.dtype.is_complex
-    unit = UNITS[tensor.itemsize // 2 if is_complex else tensor.itemsize]
-    parts = copied.reshape(-1).copy().view(unit)
-    sign = unit.type(1 << (8 * unit.itemsize - 1))
-    if is_neg(tensor):
-        parts ^= sign
-    if is_complex and is_conj(tensor):
-        parts[1::2] ^= sign
-    return parts
+    content = _in_order(buffer, itemsize, shape, strides)
+    if is_lazy(tensor):
+        unit = UNITS[itemsize // 2 if dtype.is_complex else itemsize]
+        content = content.reshape(-1).copy().view(unit)
+        sign = unit.type(1 << (8 * unit.itemsize - 1))
+        if is_neg(tensor):
+            content ^= sign
+        if dtype.is_complex and is_conj(tensor):
+            content[1::2] ^= sign
+    return (xxh3(content) ^ seed_of(dtype, tensor.shape, more)) or 1
 
 
 def digest(tensor: torch.Tensor) -> int | None:
     """The digest of a host tensor, to the bit and never 0; ``None`` for one without bytes (fake, meta, elsewhere)."""
-    if _is_wrapper(tensor):
-        return _of_wrapper(tensor)
     try:
-        if tensor.layout is torch.strided and tensor.is_cpu and not tensor.is_quantized and not tensor.is_nested:
-            return digest_strided(tensor)
+        if _is_wrapper(tensor):
+            return _of_wrapper(tensor)
         if not tensor.is_cpu:
             return None
-        return _of_other_layout(tensor)
-    except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError):
+        if tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested:
+            return digest_strided(tensor)
+        with unseen():
+            return _of_other_layout(tensor)
+    except Exception:  # a subclass may ask anything of itself
         return None
 
 
-def folded(digests: Iterable[int | None], seed: int = 0) -> int | None:
+def folded(digests: Iterable[int | None], seed: int) -> int | None:
     """One digest of several in their order; ``None`` where one of them is."""
-    numbers = list(digests)
-    if None in numbers:
-        return None
-    return digest_bytes(b"".join(number.to_bytes(8, "little") for number in numbers if number is not None), seed)
+    numbers: list[Any] = list(digests)
+    return None if None in numbers else digest_bytes(array("Q", numbers).tobytes(), seed)
 
 
 def parts_of(tensor: Any) -> list[torch.Tensor]:
@@ -247,43 +237,32 @@ def unseen() -> Iterator[None]:
         yield
 
 
-def _of_other_layout(tensor: torch.Tensor) -> int | None:
-    with unseen():
-        if tensor.is_quantized:
-            return _of_quantized(tensor)
-        if tensor.is_nested:
-            return folded(map(digest, tensor.unbind()), seed_of(tensor.dtype, (tensor.size(0),), "nested"))
-        names = _PARTS.get(tensor.layout)
-        if names is None:
-            return None
-        is_coo = tensor.layout is torch.sparse_coo
-        more = f"sparse_coo {tensor.is_coalesced()}" if is_coo else str(tensor.layout)
-        return folded([digest(getattr(tensor, name)()) for name in names], seed_of(tensor.dtype, tensor.shape, more))
-
-
-def _of_quantized(tensor: torch.Tensor) -> int | None:
-    scheme = tensor.qscheme()
-    seed = seed_of(tensor.dtype, tensor.shape, str(scheme))
-    whole = digest(tensor.int_repr())
-    if scheme in (torch.per_tensor_affine, torch.per_tensor_symmetric):
-        grid: list[int | None] = [digest_bytes(f"{tensor.q_scale().hex()} {tensor.q_zero_point()}".encode())]
-    else:
-        grid = [digest(tensor.q_per_channel_scales()), digest(tensor.q_per_channel_zero_points())]
-        grid.append(tensor.q_per_channel_axis() + 1)
-    return folded((whole, *grid), seed)
-
-
 def _of_wrapper(tensor: Any) -> int | None:
     """A subclass that dispatches itself: its parts, where it says which they are."""
-    try:
-        with unseen():
-            names = _attributes_of(tensor)
-            if names is None:
-                return None
-            parts = [digest(getattr(tensor, name)) for name in names]
-        return folded(parts, digest_bytes(f"{type(tensor).__qualname__} {tensor.dtype} {names}".encode()))
-    except Exception:  # it may ask anything of itself
+    with unseen():
+        names = _attributes_of(tensor)
+        if names is None:
+            return None
+        parts = [digest(getattr(tensor, name)) for name in names]
+    return folded(parts, digest_bytes(f"{type(tensor).__qualname__} {tensor.dtype} {names}".encode()))
+
+
+def _of_other_layout(tensor: torch.Tensor) -> int | None:
+    if tensor.is_nested:
+        return folded(map(digest, tensor.unbind()), seed_of(tensor.dtype, (tensor.size(0),), "nested"))
+    if tensor.is_quantized:
+        more, whole = str(tensor.qscheme()), digest(tensor.int_repr())
+        if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+            grid: list[int | None] = [digest_bytes(f"{tensor.q_scale().hex()} {tensor.q_zero_point()}".encode())]
+        else:
+            grid = [digest(tensor.q_per_channel_scales()), digest(tensor.q_per_channel_zero_points())]
+            grid.append(tensor.q_per_channel_axis() + 1)
+        return folded((whole, *grid), seed_of(tensor.dtype, tensor.shape, more))
+    if tensor.layout not in _PARTS:
         return None
+    more = f"sparse_coo {tensor.is_coalesced()}" if tensor.layout is torch.sparse_coo else str(tensor.layout)
+    parts = [digest(getattr(tensor, name)()) for name in _PARTS[tensor.layout]]
+    return folded(parts, seed_of(tensor.dtype, tensor.shape, more))
 
 
 #: Bytes of a word, and words that are mixed at a time.

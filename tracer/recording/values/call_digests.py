@@ -119,8 +119,7 @@ class Plan:
             key = marshal.dumps(numbers, 2)
         except ValueError:  # a number of another library
             return self._spell(self._text(args, kwargs, places))
-        digest = self._texts.get(key)
-        if digest is None:
+        if (digest := self._texts.get(key)) is None:
             digest = self._spell(self._text(args, kwargs, places))
             if len(self._texts) < _MOST_TEXTS:
                 self._texts[key] = digest
@@ -145,9 +144,14 @@ class Plan:
 
     def _text(self, args: Args, kwargs: Kwargs, places: list[DigestPlace]) -> str:
         """The numbers in words, by the names that the schema gives: ``alpha=1, beta=0.5``."""
-        named = (*zip(self.argument_names, args, strict=False), *kwargs.items())
-        words = ((name, _word(value)) for name, value in named)
-        return ", ".join(f"{name}={word}" for name, word in words if word) + spelt_places(places)
+        words = []
+        for name, value in (*zip(self.argument_names, args, strict=False), *kwargs.items()):
+            plain = value if type(value) in _PLAIN else _listed(value)
+            if type(value) is torch.dtype:
+                words.append(f"{name}={value}")
+            elif plain is not None:
+                words.append(f"{name}={plain!r}")
+        return ", ".join(words) + spelt_places(places)
 
 
 class RegionPlan(Plan):
@@ -176,14 +180,6 @@ def _listed(value: Any) -> Any:
     if isinstance(value, (int, float, complex)):  # NumPy's float is one, a symbolic number is none
         return repr(value)
     return None
-
-
-def _word(value: Any) -> str:
-    """A number or a dtype in words; empty for anything else."""
-    if type(value) is torch.dtype:
-        return str(value)
-    plain = value if type(value) in _PLAIN else _listed(value)
-    return "" if plain is None else repr(plain)
 
 
 def plan_of(func: Any, access: Access, spell: Callable[[str], int]) -> Plan | None:

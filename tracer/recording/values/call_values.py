@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -128,16 +129,12 @@ class CallValues(Observer):
         return self.file.writer.numbers(text) if self.file.writer is not None else 0
 
     def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
-        """A call on fake tensors has nothing to digest."""
-        if self.file.writer is not None:
-            self.file.writer.call(
-                self._group(self.file.writer, info, counter), 0, 0, mark_bits=_NOT_READ | _NOT_WRITTEN
-            )
+        if (writer := self.file.writer) is not None:
+            writer.call(self._group(writer, info, counter), 0, 0, mark_bits=_NOT_READ | _NOT_WRITTEN)
 
     def _group(self, writer: ValuesWriter, info: OverloadInfo, counter: CallCounter) -> int:
         if counter not in self._groups:
-            origin = counter.origin
-            group = Group(op=info.name, **origin.in_words(), is_forked=origin.is_forked)
+            group = Group(op=info.name, **counter.origin.in_words(), is_forked=counter.origin.is_forked)
             self._groups[counter] = writer.group(group)
         return self._groups[counter]
 
@@ -225,13 +222,12 @@ class CallValues(Observer):
         """Add an entry for a tensor whose bytes come from no recorded call."""
         assert self.file.writer is not None
         kind, name, position = self._name_of(value)
-        if changed:
-            kind = ValueKind.OUTSIDE_CHANGE
-        if type(digest) is Slot:
-            origin = self.file.writer.entry(kind, name, 0, position)
+        is_later = type(digest) is Slot
+        kind = ValueKind.OUTSIDE_CHANGE if changed else kind
+        origin = self.file.writer.entry(kind, name, 0 if is_later else digest, position)
+        if is_later:
             self._deferred.entries.append((origin, digest))
-            return origin
-        return self.file.writer.entry(kind, name, digest, position)
+        return origin
 
     # --- after the call ---
 
@@ -305,7 +301,11 @@ class CallValues(Observer):
         if plan.gives_unwritten:
             for value in (result, args[0] if plan.access.grows and args else None):
                 if isinstance(value, _Tensor):
-                    self._gave(call, value)
+                    stored = self.memory.stored(value)
+                    stored.forget(call.serial)
+                    stored.is_fresh = not seams.fills_uninitialized_memory()
+                    stored.is_outside = stored.was_handed_out
+                    call.written.append(stored)
             return
         if plan.moves and is_late_copy(args, kwargs, result):
             call.is_late = True
@@ -331,14 +331,6 @@ class CallValues(Observer):
                     self._wrote(call, WRITES, value)
             return
         self._wrote(call, WRITES, result)
-
-    def _gave(self, call: CallDigests, value: torch.Tensor) -> None:
-        """Note memory that was allocated and not written: ``empty`` and its like, a storage that grew."""
-        stored = self.memory.stored(value)
-        stored.forget(call.serial)
-        stored.is_fresh = not seams.fills_uninitialized_memory()
-        stored.is_outside = stored.was_handed_out
-        call.written.append(stored)
 
     def _wrote(self, call: CallDigests, role: int, value: Any, *, is_counted: bool = False) -> None:
         """Digest one output, or several; ``is_counted``: an argument, whose version grows when the call ends."""
@@ -389,19 +381,16 @@ class CallValues(Observer):
 
     def digest_now(self, tensor: torch.Tensor) -> Any:
         """The digest of a tensor outside any call, from the table if its bytes did not change."""
-        try:
+        with suppress(NotImplementedError, RuntimeError):
             if not seams.dispatches_itself(type(tensor)):
                 return self.memory.read(tensor, self.memory.stored(tensor))[0]
-        except (NotImplementedError, RuntimeError):
-            pass
         return digest_of(tensor)
 
     def is_unwritten(self, tensor: torch.Tensor) -> bool:
         """Whether its memory was allocated and not written completely since."""
-        try:
+        with suppress(NotImplementedError, RuntimeError):
             return not seams.dispatches_itself(type(tensor)) and self.memory.stored(tensor).is_fresh
-        except (NotImplementedError, RuntimeError):
-            return False
+        return False
 
     def moment(self, kind: ValueKind, name: str, tensor: torch.Tensor) -> None:
         digest = None if self.file.writer is None else self.digest_now(tensor)
@@ -441,15 +430,16 @@ def drawn_before(info: OverloadInfo, asked: Any, args: Args, kwargs: Kwargs) -> 
             tensor = info.primary(args, kwargs)
             device = tensor.device if tensor is not None else seams.default_device()
         _, generator = seams.default_generator(torch.device(device))
-    return str(drawn[0]), 0 if generator is None else _state_digest(generator)
+    return str(drawn[0]), _state_digest(generator)
 
 
 def _state_digest(generator: Any) -> int:
-    state = state_of(generator)
+    state = b"" if generator is None else state_of(generator)
     return digest_bytes(state) if state else 0
 
 
 def default_states() -> dict[str, int]:
+    """The digest of each default generator's state that can be read."""
     return {name: digest for name, generator in seams.default_generators() if (digest := _state_digest(generator))}
 
 

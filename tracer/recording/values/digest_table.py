@@ -345,24 +345,23 @@ class DeviceDigests:
         self._rows[tensor.device] = (row, place + 1)
         slot = Slot(row, place, seed_of(tensor.dtype, tensor.shape))
         self._slots.append(slot)
-        if tensor.numel():
-            if self._add is not None and is_plain(tensor):
-                self._add(tensor, row, place)  # a launch that dispatches nothing
-            else:
-                with unseen():
-                    self._add_sum(tensor, row, place)
+        if not tensor.numel():
+            return slot
+        if self._add is not None and is_plain(tensor):
+            self._add(tensor, row, place)  # a launch that dispatches nothing
+            return slot
+        with unseen():
+            if self._add is None:
+                self._add = _add_by_torch
+                with suppress(Exception):  # no Triton, or one that cannot compile here
+                    if tensor.is_cuda:
+                        from tracer.recording.values.triton_mix import add_mixed_sum
+
+                        add_mixed_sum(tensor, row, place)
+                        self._add = add_mixed_sum
+                        return slot
+            self._add(tensor, row, place)
         return slot
-
-    def _add_sum(self, tensor: torch.Tensor, totals: torch.Tensor, place: int) -> None:
-        if self._add is None and tensor.device.type == "cuda":
-            with suppress(Exception):  # no Triton, or one that cannot compile here
-                from tracer.recording.values.triton_mix import add_mixed_sum
-
-                add_mixed_sum(tensor, totals, place)
-                self._add = add_mixed_sum
-                return
-        self._add = self._add or _add_by_torch
-        self._add(tensor, totals, place)
 
     def fetch(self) -> None:
         slots, self._slots, self._rows = self._slots, [], {}

@@ -48,7 +48,7 @@ class _Owner:
         self.is_recorded = is_recorded
         """Whether a recorded thread met it, and not others alone."""
         self._states = states
-        self._last: tuple[State, ...] | None = None
+        self._last: list[State] | None = None
         """Its states as it died, digested; ``None`` while it lives."""
         self.with_nan: set[tuple[ValueKind, str]] = set()
         """Those of its last states that hold NaN, as far as they were read on the host, or while it lived."""
@@ -57,31 +57,27 @@ class _Owner:
     def _die(self, _: object) -> None:
         last: list[State] = []
         with suppress(Exception):  # a state of somebody's may refuse to be read
-            for kind, name, state in self._all():
-                last.append((kind, name, 0 if _is_on_device(state) else _digest(state)))
-                if not _is_on_device(state) and _holds_nan(state):
-                    self.with_nan.add((kind, name))
-        self._last = tuple(last)
+            for kind, name, state in self._read():  # no device is waited for when a state is freed: 0
+                last.append((kind, name, 0 if isinstance(state, _Tensor) else state))
+        self._last = last
         self.parts.clear()
 
     def read(self) -> Iterable[State]:
-        """Its last states: digests, and tensors of a device. No device is synchronized when a state is freed: 0."""
-        if self._last is not None:
-            return self._last
-        states = list(self._all())
-        self.with_nan = {(kind, name) for kind, name, state in states if _holds_nan(state)}
-        return [(kind, name, state if _is_on_device(state) else _digest(state)) for kind, name, state in states]
+        """Its last states: digests, and tensors of a device."""
+        if self._last is None:
+            self.with_nan.clear()
+        return self._read(waits=True) if self._last is None else self._last
+
+    def _read(self, *, waits: bool = False) -> Iterator[State]:
+        for kind, name, state in self._states(**self.parts):
+            is_on_device = isinstance(state, _Tensor) and not state.is_cpu
+            if (waits or not is_on_device) and _holds_nan(state):
+                self.with_nan.add((kind, name))
+            yield kind, name, state if is_on_device else _digest(state)
 
     def tensors(self) -> Iterator[torch.Tensor]:
         with suppress(Exception):
-            yield from (state for _, _, state in self._all() if isinstance(state, _Tensor))
-
-    def _all(self) -> Iterator[State]:
-        return self._states(**self.parts)
-
-
-def _is_on_device(state: Any) -> bool:
-    return isinstance(state, _Tensor) and not state.is_cpu
+            yield from (state for _, _, state in self._states(**self.parts) if isinstance(state, _Tensor))
 
 
 def _holds_nan(state: Any) -> bool:
