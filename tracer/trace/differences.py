@@ -73,17 +73,17 @@ def compare_ranks(traces: Iterable[Trace]) -> RankComparison | None:
         return None
     merged = {rank: merge_traces(by_rank[rank]) for rank in sorted(by_rank)}
     with collector_paused():
-        return _compared(merged)
-
-
-def _compared(merged: Mapping[int, Trace]) -> RankComparison:
-    """Each rank's one recording, side by side."""
-    settings = tuple(differing_settings([trace.environment for trace in merged.values()]))
-    all_calls = [trace.calls for trace in merged.values()]
-    are_alike = all(calls == all_calls[0] for calls in all_calls)  # as most are: comparing them whole is quick
-    tables = [{} for _ in merged] if are_alike else _tables(all_calls)
-    calls = tuple(sorted(_calls(tables), key=_order))
-    alike = _alike(merged, tables, settings, calls)
+        settings = tuple(differing_settings([trace.environment for trace in merged.values()]))
+        all_calls = [trace.calls for trace in merged.values()]
+        are_alike = all(calls == all_calls[0] for calls in all_calls)  # as most are: comparing them whole is quick
+        tables = [{} for _ in merged] if are_alike else _tables(all_calls)
+        calls = tuple(sorted(_calls(tables), key=_order))
+        groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        for column, rank in enumerate(merged):
+            counted = (frozenset(tables[column].get(_place_of(call), {}).items()) for call in calls)
+            key = (*(setting.values[column] for setting in settings), *counted)
+            groups[key].append(rank)
+    alike = tuple(map(tuple, groups.values()))
     return RankComparison(ranks=tuple(merged), alike=alike, settings=settings, calls=calls)
 
 
@@ -160,37 +160,19 @@ def _tables(all_calls: Sequence[tuple[CallGroup, ...]]) -> list[_Table]:
 def _differing(ranks: Iterable[Mapping[_Facts, int]]) -> tuple[str, ...]:
     """Names of the facts whose values are not counted alike."""
     distinct = {frozenset(counted.items()) for counted in ranks}
-    names = sorted({name for counted in distinct for facts, _ in counted for name, _ in facts})
-
-    def values(counted: frozenset[tuple[_Facts, int]], name: str) -> frozenset[tuple[FactValue | None, int]]:
-        by_value: Counter[FactValue | None] = Counter()
-        for facts, count in counted:
-            by_value[dict(facts).get(name)] += count
-        return frozenset(by_value.items())
-
-    return tuple(name for name in names if len({values(counted, name) for counted in distinct}) > 1)
+    by_name: dict[str, set[frozenset[tuple[FactValue | None, int]]]] = {}
+    for name in sorted({name for counted in distinct for facts, _ in counted for name, _ in facts}):
+        for counted in distinct:
+            by_value: Counter[FactValue | None] = Counter()
+            for facts, count in counted:
+                by_value[dict(facts).get(name)] += count
+            by_name.setdefault(name, set()).add(frozenset(by_value.items()))
+    return tuple(name for name, tallies in by_name.items() if len(tallies) > 1)
 
 
 def _order(calls: RankCalls) -> tuple[object, ...]:
     op, phase, module, location, called_from = _place_of(calls)
     return (min(calls.counts) - max(calls.counts), location, op, phase, module, called_from)
-
-
-def _alike(
-    ranks: Iterable[int],
-    tables: Sequence[_Table],
-    settings: Sequence[SettingDifference],
-    calls: Sequence[RankCalls],
-) -> tuple[tuple[int, ...], ...]:
-    """Ranks grouped by everything in which any two of them differ."""
-    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for column, rank in enumerate(ranks):
-        key = (
-            *(setting.values[column] for setting in settings),
-            *(frozenset(tables[column].get(_place_of(call), {}).items()) for call in calls),
-        )
-        groups[key].append(rank)
-    return tuple(map(tuple, groups.values()))
 
 
 class DrawDifference(NamedTuple):

@@ -106,15 +106,12 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def not_followed(self) -> int:
         """Processes that were started and may compute: their ops are in no recording."""
-        return self._blind_spots_of(BlindSpotKind.OTHER_PROCESS)
+        return sum(spot.count for spot in self.blind_spots if spot.kind is BlindSpotKind.OTHER_PROCESS)
 
     @property
     def threads_not_followed(self) -> int:
         """Threads that computed beside the recorded one: their ops are in no recording."""
-        return self._blind_spots_of(BlindSpotKind.COMPUTING_THREAD)
-
-    def _blind_spots_of(self, kind: BlindSpotKind) -> int:
-        return sum(spot.count for spot in self.blind_spots if spot.kind is kind)
+        return sum(spot.count for spot in self.blind_spots if spot.kind is BlindSpotKind.COMPUTING_THREAD)
 
     @property
     def call_count(self) -> int:
@@ -166,11 +163,11 @@ def _decoder() -> msgspec.json.Decoder[Trace]:
     return msgspec.json.Decoder(Trace)
 
 
-_ORIGINS = frozenset(SeedOrigin)
-
-
 class _Header(msgspec.Struct):
     schema: int
+
+
+_ORIGINS = frozenset(SeedOrigin)
 
 
 def fault_of(group: records.CallGroup) -> str:
@@ -284,62 +281,60 @@ def _once(decode: _Decode) -> _Decode:
 
 def _in_parts(record: type[msgspec.Struct], parts: dict[str, _Decode]) -> Callable[[bytes | msgspec.Raw], Any]:
     """Decodes records of one type, some of whose fields by decoders of their own."""
-
-    def undecoded(field: msgspec.structs.FieldInfo) -> tuple[Any, Any]:
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(record):
+        kind, default, factory = field.type, field.default, field.default_factory
         if field.name in parts:
-            return msgspec.Raw, msgspec.Raw(b"{}" if field.default_factory is dict else b"[]")
-        # No schema is none that was ever written.
-        default: Any = 0 if field.name == "schema" else field.default
-        return field.type, msgspec.field(default=default, default_factory=field.default_factory)  # type: ignore[call-overload]
-
-    fields = [(field.name, *undecoded(field)) for field in msgspec.structs.fields(record)]
+            kind, default = msgspec.Raw, msgspec.Raw(b"{}" if factory is dict else b"[]")
+            factory = msgspec.NODEFAULT
+        elif field.name == "schema":  # no schema is none that was ever written
+            default = 0
+        fields.append((field.name, kind, msgspec.field(default=default, default_factory=factory)))  # type: ignore[call-overload]
     decoder = msgspec.json.Decoder(msgspec.defstruct(record.__name__, fields, kw_only=True))
 
     def decoded(text: bytes | msgspec.Raw) -> Any:
         values = msgspec.structs.asdict(decoder.decode(text))
-        for name, decode in parts.items():
-            values[name] = decode(values[name])
-        return record(**values)
+        return record(**values | {name: decode(values[name]) for name, decode in parts.items()})
 
     return decoded
 
 
-def _call_group_decoder() -> _Decode:
-    kinds = {field.name: field.type for field in msgspec.structs.fields(CallGroup)}
-    # Most groups that differ do so in their count: these are as large as all else of a group.
-    decode = _in_parts(
-        CallGroup, {name: _once(msgspec.json.Decoder(kinds[name]).decode) for name in ("facts", "given")}
-    )
-
-    def sound(text: msgspec.Raw) -> CallGroup:
-        group: CallGroup = decode(text)
-        if fault := fault_of(group):
-            raise msgspec.ValidationError(fault)
-        return group
-
-    return sound
-
-
 def _list_of(record: Any) -> _Decode:
-    decode = _once(_call_group_decoder() if record is CallGroup else msgspec.json.Decoder(record).decode)
-    return _once(lambda text: tuple(map(decode, _items.decode(text))))
+    decode: _Decode = msgspec.json.Decoder(record).decode
+    if record is CallGroup:
+        # Most groups that differ do so in their count: these are as large as all else of a group.
+        kinds = {field.name: field.type for field in msgspec.structs.fields(record)}
+        group_of = _in_parts(
+            record, {name: _once(msgspec.json.Decoder(kinds[name]).decode) for name in ("facts", "given")}
+        )
+
+        def checked(text: msgspec.Raw) -> CallGroup:
+            group: CallGroup = group_of(text)
+            if fault := fault_of(group):
+                raise msgspec.ValidationError(fault)
+            return group
+
+        decode = checked
+
+    each = _once(decode)
+    return _once(lambda text: tuple(map(each, _items.decode(text))))
 
 
 def _trace_reader() -> Callable[[_Path], Trace]:
     """A function that reads as ``Trace.load`` does; records whose texts are equal are one object in all its traces."""
     kinds = {field.name: (get_args(field.type) or (None,))[0] for field in msgspec.structs.fields(Trace)}
-    of_records = {name for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)}
-    decode = _in_parts(Trace, {name: _list_of(kinds[name]) for name in kinds if name in of_records})
+    of_records = {name: kind for name, kind in kinds.items() if isinstance(kind, msgspec.StructMeta)}
+    decode = _in_parts(Trace, {name: _list_of(kind) for name, kind in of_records.items()})
 
     def read(path: _Path) -> Trace:
         try:
             with collector_paused():
                 trace: Trace = decode(read_packed(Path(path)))
-            is_sound = trace.schema == SCHEMA
+            if trace.schema == SCHEMA:
+                return trace
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            is_sound = False
-        # Trace.load says what is wrong, and where.
-        return trace if is_sound else Trace.load(path)
+            pass
+        return Trace.load(path)  # which says what is wrong, and where
 
     return read
 

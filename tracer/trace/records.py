@@ -90,9 +90,6 @@ def _sizes(sizes: tuple[int | None, ...]) -> str:
     return ", ".join(map(str, sizes)) or "()"
 
 
-# --- the trace ---
-
-
 #: The schema that this release writes and reads.
 SCHEMA = 1
 
@@ -113,12 +110,9 @@ class Place(NamedTuple):
     ``location`` itself, or unknown."""
 
 
-_PLACE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
-
-
 def split_place(location: str) -> tuple[str, int | None]:
     """Path and line of ``path:line``; all of it and ``None`` if it does not end in a line number."""
-    match = _PLACE.fullmatch(location)
+    match = re.fullmatch(r"(.+):([0-9]{1,9})", location, re.DOTALL)
     return (match[1], int(match[2])) if match else (location, None)
 
 
@@ -188,7 +182,6 @@ GENERATOR, ORIGIN, SEEDED_AT = "rng.generator", "rng.origin", "rng.seeded_at"
 #: Fact of a call that draws from the CPU's default generator: where the state of other devices' came from, if from
 #: elsewhere; followed by a kind of device (``.cuda``) where that is another than the rest.
 ELSEWHERE = "rng.elsewhere"
-
 #: Fact of a collective: how many ranks are in its process group, as torch's ``ProcessGroup.size`` answers.
 GROUP_SIZE = "group_size"
 
@@ -203,8 +196,6 @@ def kind_drawn_from(facts: Mapping[str, FactValue]) -> names.GeneratorKind | Non
 META = "meta"
 #: Devices of calls that compute nothing: ``none`` for a call without a tensor.
 NO_DEVICE = (META, "none")
-
-
 #: Ops that draw for activations alone, neither for parameters nor for data.
 _DROP = frozenset({"aten.bernoulli_", "aten.bernoulli", "aten.native_dropout"})
 

@@ -342,7 +342,10 @@ class Decisions(_Changing):
         followed = self._followed.get(key, [])
         if occurrence >= len(followed) or not own.numel():
             return None
-        theirs = _unpacked(followed[occurrence], own)
+        flat = torch.frombuffer(bytearray(followed[occurrence]), dtype=torch.uint8)
+        if own.dtype is torch.bool:
+            flat = torch.from_numpy(np.unpackbits(flat.numpy(), count=own.numel()))
+        theirs = flat.view(own.dtype).view(own.shape).to(own.device)
         count = int((theirs != own).sum())
         if not count:
             return None
@@ -354,13 +357,6 @@ def _packed(decided: torch.Tensor) -> bytes:
     flat = decided.detach().cpu().contiguous().view(-1)
     packed = np.packbits(flat.numpy()) if flat.dtype is torch.bool else flat.view(torch.uint8).numpy()
     return packed.tobytes()
-
-
-def _unpacked(packed: bytes, like: torch.Tensor) -> torch.Tensor:
-    flat = torch.frombuffer(bytearray(packed), dtype=torch.uint8)
-    if like.dtype is torch.bool:
-        flat = torch.from_numpy(np.unpackbits(flat.numpy(), count=like.numel()))
-    return flat.view(like.dtype).view(like.shape).to(like.device)
 
 
 def _is_floating(value: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import torch
+from msgspec.structs import replace
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
@@ -177,7 +178,7 @@ class PlaceRecorder(RegionObserver):
         if contents is None:
             return
         mode = "" if running.module.training else "evaluating"
-        place = msgspec.structs.replace(running.place(PlaceKind.ROWS, mode), module=self.called(running.path)[0])
+        place = replace(running.place(PlaceKind.ROWS, mode), module=self.called(running.path)[0])
         sketch: Any = DeviceSketch(flat := contents.reshape(-1), flat.new_zeros(3))
         if flat.is_cpu:
             sketch = sketch.read()
@@ -187,8 +188,7 @@ class PlaceRecorder(RegionObserver):
 
     def _follow_hooks(self, running: _Running) -> None:
         """Register a forward hook that runs after the module's own hooks in this call."""
-        hooks = running.module._forward_hooks
-        key = id(running)
+        hooks, key = running.module._forward_hooks, id(running)
 
         def last(module: torch.nn.Module, inputs: Any, output: Any) -> None:
             hooks.pop(key, None)
@@ -247,12 +247,13 @@ class PlaceRecorder(RegionObserver):
         with unseen():
             for path, module in self._modules.alive():
                 for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-                    if isinstance(tensor, _Tensor) and tensor.is_floating_point() and id(tensor) not in seen:
-                        seen.add(id(tensor))
-                        place = PlaceName(kind=PlaceKind.INITIAL, module=self.spelt(path), name=name, phase=Phase.OTHER)
-                        if place.key not in self._initial:
-                            self._initial.add(place.key)
-                            self.record(place, tensor)
+                    if not isinstance(tensor, _Tensor) or not tensor.is_floating_point() or id(tensor) in seen:
+                        continue
+                    seen.add(id(tensor))
+                    place = PlaceName(kind=PlaceKind.INITIAL, module=self.spelt(path), name=name, phase=Phase.OTHER)
+                    if place.key not in self._initial:
+                        self._initial.add(place.key)
+                        self.record(place, tensor)
         self._known_modules = self._modules.count
 
     # --- losses, gradients, parameters ---
@@ -290,11 +291,12 @@ class PlaceRecorder(RegionObserver):
 
     def _after_step(self, optimizer: Any, site: dict[str, Any]) -> None:
         with unseen():
-            for name, parameter in self._parameters(optimizer):
-                self._record_of(PlaceKind.PARAMETER, name, parameter, site)
+            for (module, name), parameter in self._parameters(optimizer):
+                place = PlaceName(kind=PlaceKind.PARAMETER, module=module, name=name, phase=Phase.OPTIMIZER, **site)
+                self.record(place, parameter)
                 for key, value in (optimizer.state.get(parameter) or {}).items():
                     if isinstance(value, _Tensor) and value.is_floating_point() and value.numel() > 1:
-                        self._record_of(PlaceKind.STATE, (name[0], f"{key} of {name[1]}"), value, site)
+                        self.record(replace(place, kind=PlaceKind.STATE, name=f"{key} of {name}"), value)
 
     def _parameters(self, optimizer: Any) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
         for number, group in enumerate(optimizer.param_groups):
@@ -306,9 +308,6 @@ class PlaceRecorder(RegionObserver):
         """The module's path and the name of a parameter; empty for other tensors."""
         full, path = self._modules.parameter(parameter)
         return self.spelt(path), full.removeprefix(path).lstrip(".")
-
-    def _record_of(self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor, site: dict[str, Any]) -> None:
-        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER, **site), tensor)
 
     # --- compiled regions: a ``RegionObserver`` ---
 
@@ -356,11 +355,11 @@ class PlaceRecorder(RegionObserver):
     def decides(self, place: PlaceName, tensor: torch.Tensor, number: int, occurrence: int) -> None:
         """A call decides by ``tensor``, the argument with this ``number`` among floating ones."""
         name = f"{place.name} #{number}" if number else place.name
-        self.record(msgspec.structs.replace(place, name=name), tensor, occurrence=occurrence)
+        self.record(replace(place, name=name), tensor, occurrence=occurrence)
 
     def falls_otherwise(self, place: PlaceName, count: int, of: int, occurrence: int) -> None:
         """It would have decided ``count`` of ``of`` values otherwise than the run that it follows."""
-        self._write(msgspec.structs.replace(place, kind=PlaceKind.FLIP), Form("decisions", (count, of)), occurrence)
+        self._write(replace(place, kind=PlaceKind.FLIP), Form("decisions", (count, of)), occurrence)
 
     # --- draws ---
 
@@ -394,12 +393,11 @@ class PlaceRecorder(RegionObserver):
     def _record(
         self, place: PlaceName, tensor: torch.Tensor, occurrence: int, parts: list[Part], *, shared: bool
     ) -> None:
-        part = parts[0] if parts else None
-        if shared and part is not None:
-            known = self._rows.get(id(tensor))
-            is_same = known is not None and known[0]() is tensor and known[1] == tensor._version
-            if known is not None and is_same and (known[3].shape, known[4]) == (part.shape, part.offset):
-                self._write(place, known[3], occurrence, known[2])
+        if shared and parts and (known := self._rows.get(id(tensor))) is not None:
+            reference, version, same, form, offset = known
+            is_same = reference() is tensor and version == tensor._version
+            if is_same and (form.shape, offset) == (parts[0].shape, parts[0].offset):
+                self._write(place, form, occurrence, same)
                 return
         found = _readable(measured, *parts) if parts else None
         row = self.put(place, tensor, found, occurrence=occurrence)
@@ -420,14 +418,15 @@ class PlaceRecorder(RegionObserver):
     ) -> int:
         """Write a row of what was measured of ``tensor``; ``same``: the row that holds it. Its number."""
         row = 0 if self.file.writer is None else self.file.writer.places + len(self._waiting)
-        if tensor.numel():
-            occurrence = self._occurrence(place.key) if occurrence is None else occurrence
-            if found is None:
-                self._write(place, Form(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)), occurrence)
-            elif same >= 0 and found.form.held != 0:
-                self._write(place, found.form, occurrence, same)
-            elif found.form.held != 0:
-                self._write(place, found.form, occurrence, sketch=found.sketch, bits=found.bits, offset=found.offset)
+        if not tensor.numel():
+            return row
+        occurrence = self._occurrence(place.key) if occurrence is None else occurrence
+        if found is None:
+            self._write(place, Form(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)), occurrence)
+        elif found.form.held != 0 and same >= 0:
+            self._write(place, found.form, occurrence, same)
+        elif found.form.held != 0:
+            self._write(place, found.form, occurrence, sketch=found.sketch, bits=found.bits, offset=found.offset)
         return row
 
     def _occurrence(self, of: Any) -> int:
@@ -468,7 +467,7 @@ class PlaceRecorder(RegionObserver):
     def spelt(path: str) -> str:
         """A module's path without wrappers, so that a wrapped model's places are those of the model."""
         parts = [part for part in path.split(".") if part not in _WRAPPERS]
-        if parts and parts[0] in _WRAPPING and len(parts) > 1 and parts[1] == "module":
+        if parts[1:2] == ["module"] and parts[0] in _WRAPPING:
             del parts[1]
         return ".".join(parts)
 
@@ -479,12 +478,13 @@ def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     return (("" if name == "[0]" else name, leaf) for name, leaf in islice(tensors, _MOST_LEAVES))
 
 
-def _functions() -> list[WatchedFunction]:
-    holder = (sys.modules.get("torch.autograd"), "backward")
-    return [WatchedFunction([holder], before=PlaceRecorder.differentiates, after=PlaceRecorder.differentiated)]
-
-
-_RECORDERS: Watchers[PlaceRecorder] = Watchers(_functions)
+_RECORDERS: Watchers[PlaceRecorder] = Watchers(
+    lambda: [
+        WatchedFunction(
+            [(torch.autograd, "backward")], before=PlaceRecorder.differentiates, after=PlaceRecorder.differentiated
+        )
+    ]
+)
 
 
 def _readable(read: Callable[..., _Read | None], *arguments: Any) -> _Read | None:
@@ -530,7 +530,8 @@ class CallPlaces(Observer):
     ) -> None:
         words = counter.origin.in_words()
         module = words["module"] = self._recorder.called(words["module"])[0]
-        if not self._is_of(module):
+        is_inside = module.startswith(f"{self._module}.") and not self._module.endswith(OWN_CODE)
+        if module != self._module.removesuffix(OWN_CODE) and not is_inside:
             return
         with unseen():
             for path, tensor in leaves(result, ""):
@@ -538,20 +539,12 @@ class CallPlaces(Observer):
                     place = PlaceName(kind=PlaceKind.CALL, name=f"{info.name}{path}", **words)
                     self._recorder.record(place, tensor)
 
-    def _is_of(self, module: str) -> bool:
-        if self._module.endswith(OWN_CODE):
-            return module == self._module.removesuffix(OWN_CODE)
-        return module == self._module or module.startswith(f"{self._module}.")
-
-
-_Line = dict[str, Any]
-
 
 class _Left(msgspec.Struct, eq=False):
     parameter: weakref.ref[torch.Tensor]
     measured: list[Measured | None] | None = None
     """Of each of its parts, before a call touched it."""
-    line: _Line = {}
+    line: dict[str, Any] = {}
 
 
 class GradientFollower(Observer):
@@ -562,7 +555,7 @@ class GradientFollower(Observer):
         self._modules = modules
         self._left: dict[int, _Left] = {}
         self._in: dict[int, list[_Left]] = {}
-        self._derived: dict[int, _Line] = {}
+        self._derived: dict[int, dict[str, Any]] = {}
         """Storages of what was computed from gradients, with its line."""
 
     def backward_ended(self) -> None:
@@ -594,13 +587,11 @@ class GradientFollower(Observer):
             self._in.clear()
         line = (None if left is None else left.line) or self._derived.get(storage_of(gradient), {})
         for at, (place, piece) in enumerate(self._places(name, gradient)):
-            before, now = (
-                None if left is None or left.measured is None else left.measured[at],
-                self._rows.measure(piece),
-            )
+            before = None if left is None or left.measured is None else left.measured[at]
+            now = self._rows.measure(piece)
             row = self._rows.put(place, piece, before or now)
             is_same = before is None or (now is not None and 0 != before.bits == now.bits)
-            place = msgspec.structs.replace(place, phase=Phase.OPTIMIZER, **line)
+            place = replace(place, phase=Phase.OPTIMIZER, **line)
             self._rows.put(place, piece, now, row if is_same else -1)
 
     def _places(self, name: tuple[str, str], gradient: torch.Tensor) -> Sequence[tuple[PlaceName, torch.Tensor]]:
@@ -627,10 +618,8 @@ class GradientFollower(Observer):
                     touched = True
                     parameter = left.parameter()
                     if left.measured is None and parameter is not None and parameter.grad is not None:
-                        left.measured = [
-                            self._rows.measure(one)
-                            for _, one in self._places(self._rows.name_of(parameter), parameter.grad)
-                        ]
+                        places = self._places(self._rows.name_of(parameter), parameter.grad)
+                        left.measured = [self._rows.measure(piece) for _, piece in places]
                     if id(tensor) in written:
                         left.line = counter.origin.line()
         return touched

@@ -203,11 +203,6 @@ def programs_frame() -> FrameType | None:
     return next((frame for frame in frames if not is_tracers_own(frame.f_code.co_filename)), None)
 
 
-def is_compiled_file(filename: str) -> bool:
-    is_cached = filename.startswith(_GRAPH) or "torchinductor_" in filename or "/inductor_cache/" in filename
-    return is_cached or re.match(_GENERATED_NAME, os.path.basename(filename)) is not None
-
-
 class Sites:
     """Classifies files and interns sites. ``library`` names further packages that are not the user's."""
 
@@ -234,7 +229,8 @@ class Sites:
     def _classify(self, filename: str) -> int:
         if filename.startswith(_TORCH):  # by far the most of those that a program imports
             return MODULE_CALL if filename == _MODULE_FILE else SKIPPED
-        if is_compiled_file(filename):
+        is_cached = filename.startswith(_GRAPH) or "torchinductor_" in filename or "/inductor_cache/" in filename
+        if is_cached or re.match(_GENERATED_NAME, os.path.basename(filename)) is not None:
             self.on_compiled()
             return self._kind_of_graph(filename) if filename.startswith(_GRAPH) else SKIPPED
         path = os.path.abspath(filename)

@@ -43,21 +43,38 @@ _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _EXACT = {dtype: 2 / torch.finfo(dtype).eps for dtype in _FLOATS}
 
 
-def value_role(func: Any) -> Role | None:
-    """Return the role of calls of ``func``, if they play one, with the name of the op that writes no argument."""
-    schema = getattr(func, "_schema", None)
-    if schema is None:
-        return None
+def _op_of(func: Any) -> tuple[str, bool, int]:
+    """The name of an overload's op, whether numbers of its result are known by that, and ``WRITES`` if it writes."""
+    schema = func._schema
     namespace, _, rest = str(func).partition(".")
     name = rest.partition(".")[0]
+    writes = schema.is_mutable or bool(row_of(name).undeclared)
+    return name, namespace == "aten" and not has_out(schema), WRITES if writes else 0
+
+
+def value_role(func: Any) -> Role | None:
+    """Return the role of calls of ``func``, if they play one, with the name of the op that writes no argument."""
+    if getattr(func, "_schema", None) is None:
+        return None
+    name, is_known, kind = _op_of(func)
     plain = name if name.startswith("_") else name.removesuffix("_")
-    kind = WRITES if schema.is_mutable or row_of(name).undeclared else 0
-    if namespace == "aten" and not has_out(schema):
+    if is_known:
         if plain in ops.NUMBERED or plain in ops.FILLING or plain == "_to_copy":  # which makes numbers of a mask
             kind = MAKES
         elif plain in ops.TAKING or plain in ops.SUMMING or plain in ops.ARITHMETIC:
             kind = COMPUTES
-    return Role(kind, plain, schema.is_mutable, kind == COMPUTES and plain not in _OF_SEVERAL) if kind else None
+    by_first = kind == COMPUTES and plain not in _OF_SEVERAL
+    return Role(kind, plain, func._schema.is_mutable, by_first) if kind else None
+
+
+def index_role(func: Any) -> Role | None:
+    """Return the role of calls of ``func``, if they play one."""
+    if getattr(func, "_schema", None) is None:
+        return None
+    name, is_known, kind = _op_of(func)
+    kind = (is_known and _ROLES[row_of(name).numbers]) or kind
+    dim = next((position for position, argument in positions_of(func._schema) if argument.name == "dim"), -1)
+    return Role(kind, name, func._schema.is_mutable, dim=dim) if kind else None
 
 
 class KnownValues(NumbersTable[Known]):
@@ -75,8 +92,10 @@ class KnownValues(NumbersTable[Known]):
 
     def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         known = self._known_of(role.name, args, kwargs)
-        if role.is_mutable and known is not _UNKNOWN and not _is_whole(args[0]):
-            known = _either(self.of(args[0]), known)
+        if role.is_mutable and known is not _UNKNOWN:
+            target = args[0]
+            if not target.is_contiguous() or target.nbytes != seams.storage_bytes(target):
+                known = _either(self.of(target), known)
         if known.largest is not None and known.largest > _EXACT.get(result.dtype, known.largest):
             known = Known(None, known.one)
         if role.is_mutable and (known == _UNKNOWN or not access.is_simple):
@@ -157,10 +176,6 @@ def _both(join: Callable[[Any, Any], Any], *numbers: float | None) -> Any:
     return None if None in numbers else join(*numbers)
 
 
-def _is_whole(tensor: torch.Tensor) -> bool:
-    return tensor.is_contiguous() and tensor.nbytes == seams.storage_bytes(tensor)
-
-
 _WIDE = (torch.int64, torch.int32)
 
 _ROLES = {None: 0, Numbers.MAKES: MAKES, Numbers.CARRIES: COMPUTES, Numbers.PUTS: COMPUTES}
@@ -184,19 +199,6 @@ class _Contents(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     numbers: Distinct
-
-
-def index_role(func: Any) -> Role | None:
-    """Return the role of calls of ``func``, if they play one."""
-    schema = getattr(func, "_schema", None)
-    if schema is None:
-        return None
-    namespace, _, rest = str(func).partition(".")
-    name = rest.partition(".")[0]
-    kind = _ROLES[row_of(name).numbers] if namespace == "aten" and not has_out(schema) else 0
-    kind = kind or (WRITES if schema.is_mutable or row_of(name).undeclared else 0)
-    dim = next((position for position, argument in positions_of(schema) if argument.name == "dim"), -1)
-    return Role(kind, name, schema.is_mutable, dim=dim) if kind else None
 
 
 class Indices(NumbersTable[_Contents]):
@@ -269,9 +271,10 @@ class Indices(NumbersTable[_Contents]):
 
     def _carried(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> Distinct | None:
         """Return what is known of the result of an op that takes its numbers from another tensor."""
-        if row_of(name).numbers is Numbers.PUTS:
+        row = row_of(name)
+        if row.numbers is Numbers.PUTS:
             return self._put(name, args)
-        moves, entry = row_of(name).touches is Touch.MOVES, self._entry(args[0])
+        moves, entry = row.touches is Touch.MOVES, self._entry(args[0])
         if moves and entry is not None and entry.numbers.is_together and entry.sizes == tuple(args[0].shape):
             return entry.numbers if entry.strides == args[0].stride() else None
         numbers = self.of(args[0])
@@ -284,14 +287,9 @@ class Indices(NumbersTable[_Contents]):
         if name == "add":
             added = args[1] * kwargs.get("alpha", 1) if type(args[1]) is int else None
             return None if added is None else Distinct(numbers.dim, 0, numbers.has_no_negative and added >= 0)
-        return self._picked(name, numbers, args, result)
-
-    def _picked(self, name: str, numbers: Distinct, args: Args, result: Any) -> Distinct | None:
-        """Of distinct numbers in a row, those that a mask or another such row picks."""
-        if args[0].dim() != 1 or result.dim() != 1:
-            return None
+        # Of distinct numbers in a row, those that a mask or another such row picks.
         picked = args[2] if name == "index_select" else args[1][0] if len(args[1]) == 1 else None
-        if not isinstance(picked, _Tensor) or picked.dim() != 1:
+        if not isinstance(picked, _Tensor) or not picked.dim() == args[0].dim() == result.dim() == 1:
             return None
         if picked.dtype is torch.bool:
             return Distinct(0, 0, numbers.has_no_negative)
@@ -308,9 +306,8 @@ class Indices(NumbersTable[_Contents]):
         if len(indices) != 1 or any(not isinstance(value, _Tensor) or value.dim() != 1 for value in (*indices, source)):
             return None
         size = args[0].numel()
-        if args[0].dim() != 1 or source.numel() != size or not self.covers(indices[0], 0, size):
-            return None
-        return self.of(source)
+        is_whole = args[0].dim() == 1 and source.numel() == size and self.covers(indices[0], 0, size)
+        return self.of(source) if is_whole else None
 
 
 def _made_by(role: Role, args: Args, kwargs: Kwargs, result: Any) -> tuple[Any, Distinct | None]:
@@ -360,15 +357,13 @@ def _in_view(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
     """What is known about ``tensor``, a view of the numbers of ``entry``; ``None`` if unsure. Each wide dimension must
     run along one of the entry's, and stay inside it; any step will do if that has only one."""
     numbers = entry.numbers
-    runs = [(stride, size, dim) for dim, (size, stride) in enumerate(zip(entry.sizes, entry.strides, strict=True))]
+    runs = zip(entry.strides, entry.sizes, range(len(entry.sizes)), strict=True)
     wide = sorted((run for run in runs if run[1] > 1), reverse=True)
     left = int(tensor.storage_offset()) - entry.offset
-    if left < 0:
-        return None
     starts: dict[int, int] = {}
     for stride, size, dim in wide:
         starts[dim], left = divmod(left, stride)
-        if starts[dim] >= size:
+        if not 0 <= starts[dim] < size:
             return None
     if left:
         return None
@@ -379,12 +374,10 @@ def _in_view(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
             continue
         for own, length, place in wide:
             step = stride // own
-            if stride % own or (len(wide) > 1 and step != 1) or place in axes:
-                continue
-            if starts[place] + step * (size - 1) < length:
+            is_along = not stride % own and (len(wide) == 1 or step == 1) and place not in axes
+            if is_along and starts[place] + step * (size - 1) < length:
                 axes.add(place)
-                if place == numbers.dim:
-                    along = dim
+                along = dim if place == numbers.dim else along
                 break
         else:
             return None

@@ -343,8 +343,9 @@ class Matching:
                 calls[own], rows[own] = whole, sequence * self.is_row[whole].shape[1] + position + np.arange(length)
         last = int(self._before[0].max(initial=-1))
         if last >= 0 and not (calls >= 0).any() and len(self._before[0]) == len(calls):
-            for number in (one for one in range(last + 1, len(self.wholes)) if not self._is_apart(one, call.mode)):
-                if self.wholes[number].module == call.module and self.is_row[number].size == self.is_row[last].size:
+            for number, other in enumerate(self.wholes[last + 1 :], last + 1):
+                is_as_large = self.is_row[number].size == self.is_row[last].size
+                if is_as_large and other.module == call.module and not self._is_apart(number, call.mode):
                     calls, rows = np.where(self._before[0] == last, number, -1), self._before[1]
                     break
         self._before = calls, rows

@@ -174,7 +174,13 @@ class _Reading:
             raise ValueError("it has another number of origins than it says")
         if len(kept) and not (-entries <= int(kept.min()) and int(kept.max()) < after):
             raise ValueError("memory was kept from nowhere")
-        tables["origin"]["origin"] = self._absolute(tables["origin"]["origin"], counts, entries)
+        # A call among the origins is written as the way back to it.
+        reader = np.repeat(np.arange(self.calls, after, dtype=np.int64), counts)
+        way = tables["origin"]["origin"].astype(np.int64)
+        origins = np.where(way > 0, reader - way, way)
+        if ((origins < -entries) | (way == 0) | ((way > 0) & (origins < 0))).any():
+            raise ValueError("an input comes from nowhere")
+        tables["origin"]["origin"] = origins
         self.raw_bytes += sum(rows.nbytes for rows in tables.values())
         if self.raw_bytes > columns.MAX_BLOCK + _MOST_SPREAD * offset:
             raise ValueError("it unpacks to more than any recording does")
@@ -184,15 +190,6 @@ class _Reading:
         self.names += block.names
         self.texts.update(block.texts)
         self.calls, self.entries = after, entries
-
-    def _absolute(self, origins: np.ndarray, counts: np.ndarray, entries: int) -> np.ndarray:
-        """Origins as indices: a call is written as the way back to it."""
-        reader = np.repeat(np.arange(self.calls, self.calls + len(counts), dtype=np.int64), counts)
-        way = origins.astype(np.int64)
-        absolute = np.where(way > 0, reader - way, way)
-        if ((absolute < -entries) | (way == 0) | ((way > 0) & (absolute < 0))).any():
-            raise ValueError("an input comes from nowhere")
-        return absolute.astype(np.int32)
 
     def _take_places(self, block: columns.PackedBlock) -> None:
         """The places of one block, likewise."""
