@@ -24,8 +24,7 @@ _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a so
 
 
 def open_plain(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Open a file to read it, without waiting. Raises ``OSError`` for a folder, a device, a pipe: reads may never
-    end."""
+    """Open a plain file to read it, without waiting. Raises ``OSError`` for what may never end: a device, a pipe."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     kind = stat.S_IFMT(os.fstat(handle).st_mode)
     if kind == stat.S_IFREG:
@@ -76,7 +75,13 @@ def write_whole(
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.writelines([data] if isinstance(data, bytes) else data)
-            os.chmod(temporary, _mode_of(target))
+            if target.exists():
+                mode = target.stat().st_mode & 0o777
+            else:
+                umask = os.umask(0)
+                os.umask(umask)
+                mode = 0o666 & ~umask
+            os.chmod(temporary, mode)
             os.replace(temporary, target)
         except BaseException:
             os.unlink(temporary)
@@ -118,16 +123,6 @@ def _created(folder: Path, prefix: str, suffix: str = "") -> tuple[int, str]:
     name = os.path.join(folder, f"{prefix}{os.getpid()}-{time.monotonic_ns():x}{suffix}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     return os.open(name, flags, 0o600), name
-
-
-def _mode_of(target: Path) -> int:
-    """The permission bits that ``target`` has, or that a new file gets under this process's umask."""
-    try:
-        return target.stat().st_mode & 0o777
-    except OSError:
-        umask = os.umask(0)
-        os.umask(umask)
-        return 0o666 & ~umask
 
 
 @contextmanager

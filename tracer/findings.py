@@ -40,11 +40,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The cases of its rule that decided a finding's verdicts, each with its conditions.
-
-    The finding's calls may have met several cases that say the same; a case without conditions always holds. Empty if
-    no case decided: no rule, a missing fact, or a verdict by another fact (who seeded the generator).
-    """
+    """The cases of its rule that decided a finding's verdicts, each with its conditions; empty if no case decided."""
 
     as_is: tuple[tuple[Condition, ...], ...] = ()
     deterministic_mode: tuple[tuple[Condition, ...], ...] = ()
@@ -63,8 +59,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """What is said of calls or of a setting: a verdict with and without deterministic mode, and the reason."""
 
     rule: str
-    """The rule's permanent id, ``cuda-index-add``; for a call that no rule covers, ``cuda-unlisted`` or
-    ``cuda-opaque`` and the like."""
+    """The rule's permanent id, ``cuda-index-add``; ``cuda-unlisted`` or ``cuda-opaque`` where no rule covers it."""
     verdict: names.Verdict
     """The verdict for the target's settings."""
     deterministic_mode: names.Verdict
@@ -78,11 +73,9 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     needs: tuple[names.Prerequisite, ...] = ()
     """Further conditions for ``remedy`` to work."""
     route: str = ""
-    """What runs in the op's stead where the whole step runs in deterministic mode, forward included: a function of
-    torch that takes another way, or the op that this one hands its work to."""
+    """What runs in the op's stead where the whole step, forward included, runs in deterministic mode."""
     runs_as: str = ""
-    """What the op becomes on the target, where that is another op; where that is not known of an op that a CPU alone
-    has, a name that holds on every device: ``scaled_dot_product_attention``."""
+    """What the op becomes on the target, where that is another op, or a name for it that holds on every device."""
     evidence: tuple[Evidence, ...] = ()
     """The claim's evidence; empty where no rule applies."""
     decided: Deciding = Deciding()
@@ -157,8 +150,7 @@ class Finding(Statement, Placed, frozen=True, kw_only=True, omit_defaults=True, 
     facts: dict[str, FactValue] = {}
     """The recorded facts of the call that conditions may read."""
     settings: dict[str, FactValue] = {}
-    """Settings that a block of the program made for these calls and that the target has otherwise; by
-    ``Setting.key``. ``verdict`` is that under them."""
+    """Settings, by ``Setting.key``, that a block made for these calls otherwise than the target has them."""
     host: names.HostCode | None = None
     """The reason why the call is known to run on the host, and was judged for the CPU; ``None`` if it is not."""
     regions: tuple[str, ...] = ()
@@ -170,32 +162,25 @@ class Finding(Statement, Placed, frozen=True, kw_only=True, omit_defaults=True, 
     about: names.About = names.About.CALL
     """The subject of the finding: a call, or something of the process that no op shows."""
     subject: str = ""
-    """For the process: the setting and its value (``torch.backends.cudnn.benchmark = True``), the generator, the
-    ``DataLoader``; empty for a call."""
+    """For the process: the setting and its value, the generator, the ``DataLoader``; empty for a call."""
     name: str = ""
-    """For the process: what ``subject`` names, without its value or state: a setting, a variable, a generator, a class.
-    It stays when a value or a wording changes; lock files hold it."""
+    """For the process: what ``subject`` names, without its value or state. Lock files hold it."""
     ops: dict[str, int] = {}
-    """For the process: the ops that make it matter, with their calls. ``op`` is empty then, but for memory that an op
-    read or wrote; ``count`` is the sum, or what was counted."""
+    """For the process: the ops that make it matter, with their calls; ``count`` is the sum, or what was counted."""
     code: str = ""
     """The lines to paste that close it, where there are any."""
     where: str = ""
     """The place where those lines must stand."""
     sets: dict[str, FactValue] = {}
-    """What those lines make of the settings, as ``judge(..., settings=...)`` takes them; for a call, the settings and
-    seeds by which its verdict is as good as settings can make it."""
+    """The settings that those lines make; for a call, those by which its verdict is as good as settings can make it."""
     planned: tuple[names.Verdict, names.Verdict] | None = None
-    """``verdict`` and ``deterministic_mode`` once all of ``Judgement.planned`` is set; ``None`` where that changes
-    neither."""
+    """The two verdicts once all of ``Judgement.planned`` is set; ``None`` where that changes neither."""
     may_be_host: bool = False
-    """Whether it was recorded on a CPU, touched no module and no gradient, and varies on the target alone: set-up code
-    mostly stays on the host."""
+    """Whether it is set-up code, recorded on a CPU, which mostly stays on the host and varies on the target alone."""
     drops_in_inference: bool = False
     """Whether it drops activations though nothing asks for a gradient: ``model.eval()`` closes it, and no seed does."""
     tried: Tried | None = None
-    """What making the calls again showed, on the device that they were recorded on and judged for; ``None`` where
-    nobody asked, or another device is judged."""
+    """What making the calls again showed; ``None`` where nobody asked, or another device is judged."""
     data: dict[names.DataShown, int] = {}
     """Calls by what their data showed; empty where nobody looked."""
 
@@ -236,8 +221,7 @@ class FillCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls by verdict: every recorded call is counted exactly once in each mapping. Findings about the process are
-    not calls, and not in it."""
+    """Calls by verdict, each counted exactly once in each mapping; findings about the process are none."""
 
     as_is: dict[names.Verdict, int]
     """Under the target's settings."""
@@ -320,8 +304,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     planned: dict[str, FactValue] = {}
     """The settings and seeds that together settle every finding that settings can settle."""
     observed: tuple[Finding, ...] = ()
-    """What the tables accuse and the data of this run settle: deterministic for these data, and for no other. In the
-    tally they count as deterministic; they are none of ``findings`` where deterministic mode takes them too."""
+    """What the tables accuse and the data of this run settle: deterministic for these data alone, and in the tally."""
     meta_calls: int = 0
     """Calls on ``meta`` tensors that computed nothing and would have on a device."""
     nothing_computed: bool = False

@@ -6,7 +6,9 @@ spelling in files and reports.
 
 from __future__ import annotations
 
+import inspect
 from enum import Enum
+from itertools import zip_longest
 
 
 class Word(str, Enum):
@@ -19,14 +21,16 @@ class Word(str, Enum):
 
 
 class SaidWord(Word):
-    """A word that is declared with what a report says of it."""
+    """A word that is declared with what a report says of it: the fields that its class annotates, else ``says``."""
 
     _value_: str
     says: str
 
-    def __new__(cls, name: str, says: str = "") -> SaidWord:
+    def __new__(cls, name: str, *told: object) -> SaidWord:
         member = str.__new__(cls, name)
-        member._value_, member.says = name, says
+        member._value_ = name
+        for field, value in zip_longest(inspect.get_annotations(cls) or ["says"], told, fillvalue=""):
+            setattr(member, str(field), value)
         return member
 
 
@@ -96,10 +100,9 @@ class Cause(Word):
     OPAQUE = "opaque"
 
 
-class UnknownReason(Word):
+class UnknownReason(SaidWord):
     """Reasons for an ``unknown`` verdict, each with a sentence that says it and what a plan says to do."""
 
-    _value_: str
     says: str
     remedy: str
 
@@ -139,18 +142,12 @@ class UnknownReason(Word):
         "Run the step twice from the same seed and compare bits",
     )
 
-    def __new__(cls, name: str, says: str, remedy: str) -> UnknownReason:
-        member = str.__new__(cls, name)
-        member._value_, member.says, member.remedy = name, says, remedy
-        return member
-
 
 class EvidenceKind(SaidWord):
     """Kinds of evidence for a claim, strongest last."""
 
     VENDOR_KERNEL_LIST = "vendor-kernel-list", "from the vendor's list of kernels"
-    """The vendor's list of kernels says so of the kernel that the op runs. Weaker than a page that promises it of the
-    op: which kernel an op runs is read elsewhere, and where both speak of one op they do not always agree."""
+    """Weaker than a page that promises it of the op: which kernel an op runs is read elsewhere."""
     DOCUMENTED = "documented", "documented"
     SOURCE = "source", "read in the source"
     DISPATCHED = "dispatched", "seen in builds of torch"
@@ -228,14 +225,13 @@ class HintKind(Word):
     """A function of ``random``, or of ``numpy.random``, draws from the global generator: told if nobody seeded it."""
 
 
-class BlindSpotKind(Word):
+class BlindSpotKind(SaidWord):
     """A part of the program that a dispatch mode cannot see, sees only in part, or changes.
 
     Each is declared by its name in traces and reports, what the headline lists as not seen (empty if every call was
     seen), what is lost, as the end of a sentence, and a report's banner, which a count follows.
     """
 
-    _value_: str
     headline: str
     loses: str
     banner: str
@@ -276,12 +272,6 @@ class BlindSpotKind(Word):
     """The program asked for values, or for a shape that hangs on them, in a recording on fake tensors."""
     CHANGED_BY_RECORDING = "changed-by-recording"
     """A call that was seen, and whose result can differ from that without the recorder."""
-
-    def __new__(cls, name: str, headline: str = "", lost: str = "", banner: str = "") -> BlindSpotKind:
-        """Declare one kind."""
-        kind = str.__new__(cls, name)
-        kind._value_, kind.headline, kind.loses, kind.banner = name, headline, lost, banner
-        return kind
 
     def of(self, code: str, lost: str = "") -> str:
         """Return the sentence on ``code``: ``scripted function gelu: ops that the interpreter fuses are not seen``."""
@@ -380,10 +370,9 @@ class GeneratorKind(Word):
 HOST_GENERATORS = (GeneratorKind.PYTHON, GeneratorKind.NUMPY)
 
 
-class SeedOrigin(Word):
+class SeedOrigin(SaidWord):
     """Origins of the state that a generator draws from."""
 
-    _value_: str
     label: str
     says: str
     """Words before ``at train.py:3``, or alone."""
@@ -415,11 +404,6 @@ class SeedOrigin(Word):
         Verdict.SEEDED,
     )
     """The draw moves the generator on, and what was drawn is told of elsewhere or dropped."""
-
-    def __new__(cls, name: str, label: str = "", says: str = "", verdict: Verdict = Verdict.UNKNOWN) -> SeedOrigin:
-        member = str.__new__(cls, name)
-        member._value_, member.label, member.says, member.verdict = name, label, says, verdict
-        return member
 
 
 #: Origins of a generator's state that repeat from run to run.
@@ -469,10 +453,9 @@ class Overlap(SaidWord):
     COPIED_INTO = "copied-into", "a non_blocking copy into memory that is read before anything waits for it"
 
 
-class About(Word):
+class About(SaidWord):
     """The subject of a finding, or of a row of the table of settings."""
 
-    _value_: str
     label: str
     risk: str
     """The risk to a run, in a sentence; ``{s}`` and ``{was}`` become ``s`` and ``were`` for several."""
@@ -496,11 +479,6 @@ class About(Word):
     LOADER = "loader", "data loading", "data loader{s}", "data loader{s} without an answer"
     COMPILED = "compiled", "torch.compile", "point{s} about torch.compile", "open point{s} about torch.compile"
     """Code that ``torch.compile`` compiled, or would have."""
-
-    def __new__(cls, name: str, label: str = "", risk: str = "", open: str = "") -> About:
-        member = str.__new__(cls, name)
-        member._value_, member.label, member.risk, member.open = name, label, risk, open
-        return member
 
 
 class Prerequisite(Word):
@@ -697,8 +675,7 @@ class ValueKind(Word):
     BATCH = "batch"
     """A loader's batch; its position is its place in the epoch, from 0."""
     INDICES = "indices"
-    """What a loader's sampler gave for the batch of that position, before this process loads it, or when workers did;
-    no digest where the data set gives the order itself."""
+    """A sampler's indices of a batch, by its position; no digest where the data set gives the order itself."""
     WORKER_SEED = "worker-seed"
     """The seed that a loader's iterator seeds its workers with."""
     OUTSIDE = "outside"
@@ -715,8 +692,7 @@ class ValueKind(Word):
     TEXT = "text"
     """The same of a file of text."""
     LOSS = "loss"
-    """What ``backward`` was called on, if that is one number: in place of a digest the bits of it as a double. Its
-    position counts those of one step, from 0."""
+    """The number that ``backward`` was called on: the bits of a double. Its position counts those of one step."""
     NAN = "nan"
     """A state that holds NaN when recording ends, by its kind and name: ``parameter fc.weight``."""
     OUTPUT = "output"
@@ -724,8 +700,7 @@ class ValueKind(Word):
     TASK = "task"
     """A worker of a pool begins a task: the digest of what it was sent."""
     RETURNED = "returned"
-    """What a program got: ``output of GPT2LMHeadModel ['logits']``, from models that do not train; what the function
-    returned that was called several times."""
+    """What models that do not train gave (``output of GPT2LMHeadModel``), or a function that was called again."""
 
     def of(self, name: str) -> str:
         """``parameter fc.weight``: the kind once, where ``name`` begins with it."""

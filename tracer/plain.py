@@ -82,8 +82,7 @@ def all_encodable(value: Any) -> Any:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """``visible(text)`` on one line, its middle left out where it is longer than ``limit`` characters: whole words,
-    unless one is too long itself."""
+    """``visible(text)`` on one line, whole words of its middle left out where it is longer than ``limit``."""
     line = " ".join(visible(text).split())
     if limit is None or len(line) <= limit:
         return line

@@ -203,16 +203,14 @@ class Draft(NamedTuple):
     """Whether it is needed under deterministic mode alone, which nothing asks for."""
 
 
+#: Findings that one change closes.
 FindingGroup = list[Finding]
-"""Findings that one change closes."""
 
 
 class _ByStep:
     def __init__(self, judgement: Judgement) -> None:
-        self.trace = judgement.trace
-        self.findings = judgement.findings
-        self.target = judgement.target
-        self.planned = judgement.planned
+        self.trace, self.findings = judgement.trace, judgement.findings
+        self.target, self.planned = judgement.target, judgement.planned
         self.by_step: defaultdict[PlanStep, FindingGroup] = defaultdict(list)
         for finding in judgement.findings:
             self.by_step[step_of(finding, judgement.target)].append(finding)
@@ -225,8 +223,8 @@ def _groups(findings: Iterable[Finding], key: Callable[[Finding], object]) -> li
     return list(groups.values())
 
 
-def _by_line(findings: Iterable[Finding]) -> list[FindingGroup]:
-    return _groups(findings, lambda finding: (finding.rule, finding.location, finding.called_from))
+def _line_of(finding: Finding) -> tuple[str, ...]:
+    return finding.rule, finding.location, finding.called_from
 
 
 def _by_site(findings: Iterable[Finding]) -> list[FindingGroup]:
@@ -250,11 +248,12 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
     mode_leads = any(MODE in draft.sets and seen(draft) for draft in drafts)
 
     def order(draft: Draft) -> tuple[bool, bool, int]:
-        """Seeds of what certainly differs come first, what may stay on the host last; shell variables, the
-        workspace and what the mode would refuse precede the mode."""
+        """Seeds of what certainly differs come first, what may stay on the host last, the mode behind what it needs."""
         is_needed = mode_leads and (draft.raises_in_mode or CUBLAS_VARIABLE in draft.sets)
         makes_workspace = CUBLAS_VARIABLE in draft.sets and MODE not in draft.sets
-        before = (_is_certain(draft), _is_of_shell(draft), makes_workspace, draft.raises_in_mode, True)
+        # It seeds what another state in every run draws from.
+        is_certain = any(finding.cause is Cause.RNG and finding.verdict in VARYING for finding in draft.findings)
+        before = (is_certain, _is_of_shell(draft), makes_workspace, draft.raises_in_mode, True)
         calls = [finding.may_be_host for finding in draft.findings if finding.about is About.CALL]
         is_last = draft.for_mode_alone or (bool(calls) and all(calls))
         return not (seen(draft) or is_needed), is_last, before.index(True)
@@ -287,15 +286,27 @@ def _make_settings(plan: _ByStep) -> Iterator[Draft]:
     moved = {name for finding in filter(is_settled, plan.by_step[PlanStep.LATE]) for name in finding.sets}
     wanted = {name for finding in _closed_by_settings(plan) for name in finding.sets}
     for name, step in sorted(steps.items(), key=lambda item: item[1]):
-        if step is not PlanStep.SEED and (name in wanted or name not in moved):
-            closed = plan.by_step[step]
-            if step is PlanStep.SETTING:
-                closed = [
-                    finding
-                    for finding in closed
-                    if next((each for each in finding.sets if each not in STEP_OF_SETTING), "") == name
-                ]
-            yield _setting(name, plan, closed)
+        if step is PlanStep.SEED or (name in moved and name not in wanted):
+            continue
+        closed = plan.by_step[step]
+        if step is PlanStep.SETTING:
+            others = ([each for each in finding.sets if each not in STEP_OF_SETTING] for finding in closed)
+            closed = [finding for finding, own in zip(closed, others, strict=True) if own[:1] == [name]]
+        value, setting = plan.planned[name], declared(name)
+        title, where = f"Set {name} to {value}", _SHELL if _is_variable(name) else _TOP
+        line = variable_line(name, value) if _is_variable(name) else f"{name.removesuffix('()')} = {literal(value)}"
+        if setting is not None:
+            title, line = setting.title or f"Set {setting.name} to {value}", setting.line(value)
+        if name == MODE and plan.target.conditions.get(name) == DeterministicMode.WARN.value:
+            title += " without warn_only"
+        made_by = setting.made_by.removesuffix("()") if setting is not None else ""
+        for finding in plan.findings:
+            is_its = finding.about is About.SETTING and finding.sets == {name: value}
+            if is_its and finding.code and made_by in finding.code:
+                line, where = finding.code, finding.where or where
+                break
+        where = setting.where or where if setting is not None else where
+        yield Draft(title, where, closed, code=line, sets={name: value})
 
 
 def _closed_by_settings(plan: _ByStep) -> Iterator[Finding]:
@@ -305,24 +316,6 @@ def _closed_by_settings(plan: _ByStep) -> Iterator[Finding]:
             yield finding
 
 
-def _setting(name: str, plan: _ByStep, closed: FindingGroup) -> Draft:
-    value = plan.planned[name]
-    saying = [finding for finding in plan.findings if finding.about is About.SETTING and finding.sets == {name: value}]
-    setting = declared(name)
-    made_by = setting.made_by.removesuffix("()") if setting is not None else ""
-    same = next((finding for finding in saying if finding.code and made_by in finding.code), None)
-    if setting is not None:
-        line = setting.line(value)
-    else:
-        line = variable_line(name, value) if _is_variable(name) else f"{name.removesuffix('()')} = {literal(value)}"
-    title = (setting.title if setting else "") or f"Set {setting.name if setting else name} to {value}"
-    if name == MODE and plan.target.conditions.get(name) == DeterministicMode.WARN.value:
-        title += " without warn_only"
-    places = (setting.where if setting else "", same.where if same else "", _SHELL if _is_variable(name) else _TOP)
-    where = next(filter(None, places))
-    return Draft(title, where, closed, code=same.code if same else line, sets={name: value})
-
-
 def _is_variable(name: str) -> bool:
     """Return whether ``name`` is no dotted name of Python's, as variables of any name may be in a trace."""
     parts = name.removesuffix("()").split(".")
@@ -330,7 +323,7 @@ def _is_variable(name: str) -> bool:
 
 
 def _load_data(plan: _ByStep) -> Iterator[Draft]:
-    for group in _by_line(plan.by_step[PlanStep.LOADING]):
+    for group in _groups(plan.by_step[PlanStep.LOADING], _line_of):
         first = group[0]
         sets = {name: value for name, value in first.sets.items() if name in plan.planned and is_settled(first)}
         yield Draft(first.subject, place_of(first), group, first.remedy, first.code, sets)
@@ -381,8 +374,7 @@ UNPLACED_DRAWS = {"seed.python": HintKind.PYTHON_DRAW, "seed.numpy": HintKind.NU
 
 
 def _drawn_for_a_seed(seed: str, trace: Trace) -> str:
-    """The line that seeds this generator with a number that the program's one draw from it gave; empty if it is no
-    such generator."""
+    """The line that seeds this generator with a number that the program's one draw from it gave; empty if none does."""
     drawn = {hint.location for hint in trace.hints if hint.kind is UNPLACED_DRAWS.get(seed)}
     seeds = (event for event in trace.events if f"seed.{event.name}" == seed and event.is_drawn)
     return next((event.location for event in seeds if drawn == {event.drawn_at}), "")
@@ -391,7 +383,7 @@ def _drawn_for_a_seed(seed: str, trace: Trace) -> str:
 def _move_lines(plan: _ByStep) -> Iterator[Draft]:
     late = plan.by_step[PlanStep.LATE]
     of_blocks = [finding for finding in late if finding.about is About.CALL]
-    lines = _by_line(finding for finding in late if finding.about is not About.CALL)
+    lines = _groups((finding for finding in late if finding.about is not About.CALL), _line_of)
     for group in lines:
         if group[0].about is About.CHANGED:
             made = [finding for finding in of_blocks if _sets_for(group[0], finding)]
@@ -400,24 +392,18 @@ def _move_lines(plan: _ByStep) -> Iterator[Draft]:
     lines += _groups(of_blocks, lambda finding: tuple(sorted(finding.settings)))
     for group in lines:
         first = group[0]
+        if first.about is About.CALL:
+            keys = dict.fromkeys(key.removeprefix(FORWARD) for key in first.settings)
+            made_late = [setting for setting in map(declared, keys) if setting is not None]
+            code = "\n".join(setting.line(plan.target.conditions[setting.key]) for setting in made_late)
+            title = f"Set {' and '.join(setting.name for setting in made_late)} before {_subject(first)} runs"
+            yield Draft(title, place_of(first), group, "These calls ran under another value than the rest.", code)
+            continue
         names = [name for finding in filter(is_settled, group) for name in finding.sets]
         sets = {name: plan.planned[name] for name in names if name in plan.planned}
         where = f"{first.where}; it stands at {place_of(first)}" if first.where else place_of(first)
-        if first.about is About.CALL:
-            yield _set_earlier(plan, group)
-            continue
         what = "Move the line" if first.about is About.LATE else "Take the line out"
         yield Draft(f"{what}: {first.subject}", where, group, first.remedy, first.code, sets)
-
-
-def _set_earlier(plan: _ByStep, group: FindingGroup) -> Draft:
-    first = group[0]
-    keys = dict.fromkeys(key.removeprefix(FORWARD) for key in first.settings)
-    made = [setting for setting in map(declared, keys) if setting is not None]
-    names = " and ".join(setting.name for setting in made)
-    code = "\n".join(setting.line(plan.target.conditions[setting.key]) for setting in made)
-    title = f"Set {names} before {_subject(first)} runs"
-    return Draft(title, place_of(first), group, "These calls ran under another value than the rest.", code)
 
 
 def _sets_for(changed: Finding, call: Finding) -> bool:
@@ -487,11 +473,6 @@ def _find_out(plan: _ByStep) -> Iterator[Draft]:
         if remedy and reason is UnknownReason.NO_EVIDENCE:  # one of the two, the rule's own first
             how, remedy = f"{remedy.removesuffix('.')}, or {how[:1].lower()}{how[1:]}", ""
         yield Draft(how, f"{', '.join(subjects[:_OPS_TO_ASK])}{more}", unknowns, remedy)
-
-
-def _is_certain(draft: Draft) -> bool:
-    """Return whether ``draft`` seeds what another state in every run draws from."""
-    return any(finding.cause is Cause.RNG and finding.verdict in VARYING for finding in draft.findings)
 
 
 def _each_closing(drafts: Sequence[Draft]) -> list[Draft]:

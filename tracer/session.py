@@ -42,11 +42,7 @@ _IN_TURNS = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.i
 
 
 class Session:
-    """One recording: its recorder, the thread that entered it, and its files.
-
-    ``watch`` is a watch of the process that outlasts the recording; ``on_step`` is that of
-    ``DeterminismTracer``.
-    """
+    """One recording: its recorder, the thread that entered it, and its files; ``watch`` may outlast it."""
 
     def __init__(
         self,
@@ -249,8 +245,7 @@ class Session:
             kept_inputs.write(inputs_path(os.path.abspath(path)))
 
     def save_beside(self, path: str | os.PathLike[str]) -> None:
-        """Write what was recorded besides the trace ``path`` beside it: digests, rows of lines, and the traces of child
-        processes with what lies beside those."""
+        """Write what else was recorded beside the trace ``path``: digests, rows of lines, what child processes left."""
         from tracer.trace.file import child_path, files_of_children, inputs_path, values_path
         from tracer.trace.lines import files_of_lines, lines_path
 
@@ -577,8 +572,7 @@ def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -
 
 
 def processes_of(report: Report, traces: Iterable[Trace], **target: Any) -> tuple[Process, ...]:
-    """The processes whose ``traces`` are merged in ``report``, with the findings that each shows for the same
-    ``target`` (see ``judge``), and those that left none; empty without children."""
+    """The processes whose ``traces`` are merged in ``report``, and those that left none; empty without children."""
     from tracer.findings import Process
     from tracer.gate import risk_of
 

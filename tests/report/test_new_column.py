@@ -14,20 +14,20 @@ from tracer.report.finding_columns import FindingColumn, Look
 ADDED = (
     FindingColumn(
         name="letters",
-        cell=lambda row: len(row.finding.op),
+        cell=lambda finding, _: len(finding.op),
         is_number=True,
         label="Letters of the op",
         in_files=True,
     ),
     FindingColumn(
         name="shouted",
-        cell=lambda row: row.finding.rule.upper(),
-        on_page=lambda row: f"{row.finding.rule.upper()} on the page",
+        cell=lambda finding, _: finding.rule.upper(),
+        on_page=lambda finding, _: f"{finding.rule.upper()} on the page",
         label="Shouted",
         look=Look.CODE,
         in_files=True,
     ),
-    FindingColumn(name="of_files", cell=lambda row: "for files alone", in_files=True, is_on_page=False),
+    FindingColumn(name="of_files", cell=lambda *_: "for files alone", in_files=True, is_on_page=False),
 )
 
 

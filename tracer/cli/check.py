@@ -6,6 +6,7 @@ import datetime
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,57 +31,37 @@ if TYPE_CHECKING:
 #: Annotations of one kind that GitHub shows for a step.
 LIMIT = 10
 _LONGEST_PROPERTY = 1_000
-_ERRORS = (Verdict.RAISES, Verdict.NONDETERMINISTIC)
 
 
 def annotated(findings: Iterable[Finding], root: str = "") -> Iterator[str]:
-    """A line a finding, the first ``LIMIT`` of each kind, then how many were left out.
+    """A line a finding, the first ``LIMIT`` of each kind; ``root`` is the working directory below the repository."""
 
-    ``root`` is the working directory below the repository's, which GitHub's paths begin at.
-    """
+    def data(text: str) -> str:
+        text = one_line(text, _LONGEST_PROPERTY)
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
     met: Counter[str] = Counter()
     for finding in findings:
-        kind = "error" if finding.verdict in _ERRORS else "warning"
+        kind = "error" if finding.verdict in (Verdict.RAISES, Verdict.NONDETERMINISTIC) else "warning"
         met[kind] += 1
-        if met[kind] <= LIMIT:
-            yield _annotation(kind, finding, root)
+        if met[kind] > LIMIT:
+            continue
+        path, line = split_place(finding.called_from or finding.location)
+        properties = {"file": os.path.join(root, path)} if path else {}
+        properties |= {"line": str(line)} if path and line is not None else {}
+        properties["title"] = finding.rule
+        values = ((name, data(value).replace(":", "%3A").replace(",", "%2C")) for name, value in properties.items())
+        parts = (counted(finding), phase_of(finding), f"under deterministic mode: {finding.deterministic_mode}")
+        message = f"{statement_of(finding)} ({', '.join(filter(None, parts))}). {finding.remedy}".rstrip()
+        yield f"::{kind} {','.join(f'{name}={value}' for name, value in values)}::{data(message)}"
     if left_out := sum(max(0, count - LIMIT) for count in met.values()):
         yield f"tracer: {left_out:,} more; GitHub shows {LIMIT} annotations of a kind for a step"
-
-
-def folder_below(repository: str | None) -> str:
-    """The working directory as seen from the ``repository``'s folder; empty where it is that one, or elsewhere."""
-    if not repository:
-        return ""
-    try:
-        below = Path.cwd().resolve().relative_to(Path(repository).resolve())
-    except (OSError, ValueError):
-        return ""
-    return "" if below == Path() else below.as_posix()
 
 
 def inert(line: str) -> str:
     """``line`` such that GitHub Actions takes nothing in it for a command, in either of its notations."""
     text = line.replace("##[", "## [")
     return f"| {text}" if text.lstrip().startswith("::") else text
-
-
-def _annotation(kind: str, finding: Finding, root: str) -> str:
-    path, line = split_place(finding.called_from or finding.location)
-    properties = {"file": os.path.join(root, path), "line": "" if line is None else str(line)} if path else {}
-    properties["title"] = finding.rule
-    spelled = ",".join(
-        f"{name}={_data(one_line(value, _LONGEST_PROPERTY)).replace(':', '%3A').replace(',', '%2C')}"
-        for name, value in properties.items()
-        if value or name != "line"
-    )
-    parts = (counted(finding), phase_of(finding), f"under deterministic mode: {finding.deterministic_mode}")
-    message = f"{statement_of(finding)} ({', '.join(filter(None, parts))}). {finding.remedy}".rstrip()
-    return f"::{kind} {spelled}::{_data(one_line(message, _LONGEST_PROPERTY))}"
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 FAILED = 1
@@ -187,11 +168,16 @@ def command(
     if wanted:
         write_rendered(render_report(report, wanted, detail=detail))
     if update_baseline:
-        return _update(lock, decision, accepted, report.target)
+        show(_updated(lock, decision, accepted, report.target))
+        return 0
     for line in printed_lines(decision, detail):
         show(line)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in annotated(decision.failing, folder_below(os.environ.get("GITHUB_WORKSPACE"))):
+        below = ""  # the working directory as seen from the repository's folder
+        with suppress(OSError, ValueError):
+            repository = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+            below = Path.cwd().resolve().relative_to(repository).as_posix().removeprefix(".")
+        for line in annotated(decision.failing, below):
             show(line)
     required = require_training or (configured.require_training and not allow_no_training)
     allowed = allow_no_training or (configured.allow_no_training and not require_training)
@@ -219,23 +205,22 @@ def _counted(findings: Iterable[Finding], target: Target) -> tuple[int, int]:
     return sum(asks), len(asks) - sum(asks)
 
 
-def _update(lock: str, decision: Decision, before: tuple[Accepted, ...], target: Target) -> int:
+def _updated(lock: str, decision: Decision, before: tuple[Accepted, ...], target: Target) -> str:
+    """Write the lock file anew; returns what became of its lines."""
     from tracer.gate import risk_of, updated, write_baseline
 
     findings = [*decision.failing, *decision.passing, *decision.compared.accepted]
-    accepted_now = updated(findings, before)
     count, draws = _counted(findings, target)
     more = f" and {plural(draws, 'draw')} that repeat{'s' * (draws == 1)}" if draws else ""
-    after = (*accepted_now, *decision.unlooked)
+    after = (*updated(findings, before), *decision.unlooked)
     write_baseline(lock, after)
     old, new = {line.risk for line in before}, {line.risk for line in after}
     past = {risk_of(finding) for finding in decision.compared.expired}
     ended = f", {len(past):,} of them past their day: give them another, or mend what they accept" if past else ""
-    show(
+    return (
         f"tracer check: {lock} accepts {plural(count, 'finding')}{more}; of its lines {len(new - old):,} added,"
         f" {len(old - new):,} dropped, {len(new & old):,} kept{ended}"
     )
-    return 0
 
 
 def _untrained(trace: Trace, accepted: Iterable[Accepted], *, required: bool) -> str:
@@ -243,16 +228,18 @@ def _untrained(trace: Trace, accepted: Iterable[Accepted], *, required: bool) ->
 
     Where a training is ``required``, or the baseline accepts calls of one, an inference does not pass.
     """
+    why = ""
     if trace.training is Training.INFERENCE:
         if required:
             return "no optimizer step was recorded, and --require-training asks for one"
-        if any(line.risk.phase in _OF_TRAINING for line in accepted):
-            return "no optimizer step was recorded, and the baseline is a training's (--allow-no-training accepts that)"
+        if not any(line.risk.phase in _OF_TRAINING for line in accepted):
+            return ""
+        why = ", and the baseline is a training's"
+    elif trace.partial or trace.training not in (Training.NONE, Training.ELSEWHERE):  # a part has its own exit code
         return ""
-    if trace.partial or trace.training not in (Training.NONE, Training.ELSEWHERE):  # a part has its own exit code
-        return ""
-    unfollowed = ", and processes were started that were not followed" if trace.training is Training.ELSEWHERE else ""
-    return f"no optimizer step was recorded{unfollowed} (--allow-no-training accepts that)"
+    elif trace.training is Training.ELSEWHERE:
+        why = ", and processes were started that were not followed"
+    return f"no optimizer step was recorded{why} (--allow-no-training accepts that)"
 
 
 def summary(
@@ -290,13 +277,17 @@ def printed_lines(decision: Decision, detail: Detail) -> Iterator[str]:
     state |= dict.fromkeys(map(id, compared.expired), ", accepted no longer")
     if detail is Detail.BRIEF:
         return
+
+    def plain(text: str) -> str:
+        return inert(one_line(text, _LONGEST))
+
     is_whole = detail is Detail.WHOLE
     for finding in failing if is_whole else failing[:_SHOWN]:
         remedy = f": {finding.remedy}" if finding.remedy else ""
-        yield _plain(f"{said_of(finding)}{state.get(id(finding), '')}{remedy}")
+        yield plain(f"{said_of(finding)}{state.get(id(finding), '')}{remedy}")
         if is_whole:
             why = [f"why: {finding.why}"] if finding.why else []
-            yield from (f"  {_plain(reason)}" for reason in (*why, *(f"evidence, {row}" for row in finding.evidence)))
+            yield from (f"  {plain(reason)}" for reason in (*why, *(f"evidence, {row}" for row in finding.evidence)))
     if not is_whole:
         if len(failing) > _SHOWN:
             yield f"and {len(failing) - _SHOWN:,} more; --verbose prints all"
@@ -307,9 +298,4 @@ def printed_lines(decision: Decision, detail: Detail) -> Iterator[str]:
         ("not selected", decision.ignored),
         ("below the gate", decision.passing),
     ):
-        yield from (_plain(f"{label}: {said_of(finding)}") for finding in findings)
-
-
-def _plain(text: str) -> str:
-    """``text`` on one line, which neither drives a terminal nor speaks to GitHub."""
-    return inert(one_line(text, _LONGEST))
+        yield from (plain(f"{label}: {said_of(finding)}") for finding in findings)

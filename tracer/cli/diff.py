@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,17 +128,21 @@ def command(
         others: dict[str, object] = {"--align-step": align_step, "--yardstick": yardstick}
         others |= {"--torch": versions != RECORDED, "--settings": settings != RECORDED}
         return _compare_machines(old, new, backends, others, fail_on, as_json=form == "json")
-    if new is not None and (yardstick or all(map(_has_magnitudes_alone, (old, new)))):
+    if new is not None and (yardstick or _are_magnitudes(old, new)):
         return _compare_magnitudes(old, new, yardstick, as_json=form == "json")
     on_parting, verdicts = fail_on
     with progress("comparing"):
+        import msgspec
+
         from tracer.divergence.comparing import compare_recordings
         from tracer.divergence.families import compare_families, compare_jobs
+        from tracer.divergence.model import has_values
         from tracer.gate import ChangeKind, compare_judgements
         from tracer.ops import spoken
         from tracer.session import judge
         from tracer.trace.differences import compare_draws
-        from tracer.trace.file import load_families, load_traces
+        from tracer.trace.file import load_families, load_traces, values_path
+        from tracer.trace.lines import lines_path
         from tracer.trace.merging import merge_traces
 
         paths = (old,) if new is None else (old, new)
@@ -150,7 +154,10 @@ def command(
         else:
             loaded = [load_traces(job.values()) for job in jobs] if jobs else [load_families([path]) for path in paths]
         traces = [merge_traces(each) for each in loaded] if all(loaded) else []  # a killed run may have left none
-        missing = _missing(paths, traces) if new is not None and jobs is None and traces else ""
+        missing = ""
+        for path, trace in zip(paths, traces, strict=False) if new is not None and jobs is None else ():
+            if any(source.values for source in trace.sources) and not has_values(path):
+                missing = missing or f"{path} was recorded with values, and there is no file {values_path(path)}"
         reports = [
             judge(trace, backend=backend, torch=version, settings=of_side)
             for trace, backend, version, of_side in zip(
@@ -176,11 +183,13 @@ def command(
         if jobs is not None:
             parted = compare_jobs(*jobs, compare)
         elif families is not None and new is not None:
-            parted = _with_lines(compare_families(*families, compare), old, new)
-    if form == "json":
-        show(_json(parted, compared))
-    else:
-        show_blocks(_blocks(parted, compared))
+            parted = compare_families(*families, compare)
+            have_lines = all(lines_path(path).is_file() for path in (old, new))
+            if have_lines and not parted.agrees and parted.resumed is None:
+                from tracer.runner.repeated.root_lines import compared_traces
+
+                parted = msgspec.structs.replace(parted, sources=compared_traces(Path(old), Path(new), parted).sources)
+    _show(parted, compared, as_json=form == "json")
     if parted is not None and on_parting:
         lacks = parted.resumed is not None and parted.resumed.not_restored
         if lacks or not parted.agrees or not parted.calls_compared:
@@ -192,6 +201,32 @@ def command(
         say(f"tracer: {missing}; values were not compared")
         return PARTIAL
     return 0
+
+
+def _show(parted: Divergence | None, compared: GateComparison | None, *, as_json: bool) -> None:
+    """Print values first where there are any; the findings stand beside them."""
+    import msgspec
+
+    if as_json:
+        document: dict[str, Any] = {} if compared is None else msgspec.to_builtins(compared)
+        if parted is not None:
+            from tracer.report.compared import divergence_json
+
+            values = divergence_json(parted)
+            document = {**values, **document, "changed_settings": values["settings"]}
+        show(json_text(document))
+        return
+    from tracer.report.blocks import Heading, Paragraph
+    from tracer.report.render.terminal import READER
+    from tracer.report.sections.findings import comparison_blocks
+
+    blocks: list[Block] = []
+    if parted is not None:
+        from tracer.report.sections.runs import divergence_blocks
+
+        blocks += [*divergence_blocks(parted, READER), Heading("Findings")]
+    missing = Paragraph("A trace is missing, so findings were not compared.")
+    show_blocks([*blocks, *(comparison_blocks(compared) if compared is not None else (missing,))])
 
 
 def _are_machines(old: str, new: str) -> bool:
@@ -215,7 +250,7 @@ def _compare_machines(
     *,
     as_json: bool,
 ) -> int:
-    from tracer.doctor.two_machines import compare_machines, load_machine
+    from tracer.doctor.two_machines import compare_machines, comparison_blocks, load_machine
     from tracer.tables.setting_rows import load_rows
 
     for name, value in others.items():
@@ -236,8 +271,6 @@ def _compare_machines(
     if as_json:
         show(json_text(compared))
     else:
-        from tracer.doctor.two_machines import comparison_blocks
-
         show_blocks(comparison_blocks(compared))
     if on_parting and compared.differences:
         return FAILED
@@ -253,12 +286,13 @@ def _compare_machines(
     return 0
 
 
-def _has_magnitudes_alone(path: str) -> bool:
+def _are_magnitudes(*paths: str) -> bool:
+    """Return whether each has magnitudes and no digests."""
     from tracer.trace.file import values_of_ranks
     from tracer.trace.values import read_header
 
-    header = read_header(values_of_ranks(path)[0])
-    return header is not None and header.magnitudes and not header.digests
+    headers = [read_header(values_of_ranks(path)[0]) for path in paths]
+    return all(header is not None and header.magnitudes and not header.digests for header in headers)
 
 
 def _compare_magnitudes(old: str, new: str, yardstick: Iterable[str], *, as_json: bool) -> int:
@@ -299,8 +333,7 @@ def _jobs(old: str, new: str | None) -> tuple[dict[int, Path], dict[int, Path]] 
 
 
 def _families(paths: Sequence[str], *, needed: bool) -> tuple[Family, Family] | None:
-    """Both with values, and with those of child processes beside their traces; ``None`` where one has none, or there
-    is one trace alone."""
+    """Both with values, and with those of child processes; ``None`` where one has none, or there is one trace."""
     from tracer.divergence.families import read_family
     from tracer.divergence.model import has_values, read_recording
 
@@ -314,55 +347,3 @@ def _families(paths: Sequence[str], *, needed: bool) -> tuple[Family, Family] | 
         return None
     first, second = ({"": read_recording(path)} if path.endswith(".values") else read_family(path) for path in paths)
     return first, second
-
-
-def _missing(paths: Iterable[str], traces: Iterable[Trace]) -> str:
-    """Of which trace the values are gone that it was recorded with; empty where none are."""
-    from tracer.divergence.model import has_values
-    from tracer.trace.file import values_path
-
-    for path, trace in zip(paths, traces, strict=True):
-        if any(source.values for source in trace.sources) and not has_values(path):
-            return f"{path} was recorded with values, and there is no file {values_path(path)}"
-    return ""
-
-
-def _with_lines(parted: Divergence, old: str, new: str) -> Divergence:
-    """``parted`` with the lines at which two runs begin to differ, where both recordings have lines."""
-    import msgspec
-
-    from tracer.runner.repeated.root_lines import compared_traces
-    from tracer.trace.lines import lines_path
-
-    if parted.agrees or parted.resumed is not None or not all(lines_path(path).is_file() for path in (old, new)):
-        return parted
-    return msgspec.structs.replace(parted, sources=compared_traces(Path(old), Path(new), parted).sources)
-
-
-def _json(parted: Divergence | None, compared: GateComparison | None) -> str:
-    """Values first where there are any; the findings' fields stand beside them."""
-    import msgspec
-
-    document: dict[str, Any] = {} if compared is None else msgspec.to_builtins(compared)
-    if parted is not None:
-        from tracer.report.compared import divergence_json
-
-        values = divergence_json(parted)
-        document = {**values, **document, "changed_settings": values["settings"]}
-    return json_text(document)
-
-
-def _blocks(parted: Divergence | None, compared: GateComparison | None) -> Iterator[Block]:
-    from tracer.report.blocks import Heading, Paragraph
-    from tracer.report.render.terminal import READER
-    from tracer.report.sections.findings import comparison_blocks
-
-    if parted is not None:
-        from tracer.report.sections.runs import divergence_blocks
-
-        yield from divergence_blocks(parted, READER)
-        yield Heading("Findings")
-    if compared is not None:
-        yield from comparison_blocks(compared)
-    else:
-        yield Paragraph("A trace is missing, so findings were not compared.")

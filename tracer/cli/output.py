@@ -120,9 +120,6 @@ def progress(doing: str) -> Iterator[None]:
 
 # --- reports: where ``--format`` and ``-o`` send them --------------------------------------------------------
 
-#: What a file in a folder is called, before its suffix.
-STEM = "report"
-
 
 def destinations(
     formats: str | None, output: str | None, *, inputs: Sequence[str] = (), table: str | None = None
@@ -153,7 +150,7 @@ def destinations(
         if names is None and is_folder:
             raise UsageError(f"{output} is a folder", hint="name a file, or say which with --format")
         names = names or [format_of(path)]
-        stem = path / STEM if is_folder else path
+        stem = path / "report" if is_folder else path
         if path.suffix in {form.suffix for form in FORMATS.values()} and not is_folder:
             stem = path.with_suffix("")
         for name in names:

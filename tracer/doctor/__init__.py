@@ -23,7 +23,7 @@ from tracer.recording.process.settings import read_settings, set_variables
 from tracer.report import blocks as said
 from tracer.report.words import GUARANTEE, VERDICTS, by_severity, joined, plural
 from tracer.tables.asked import asked
-from tracer.tables.conditions import BoundRule, CaseOutcome
+from tracer.tables.conditions import BoundRule
 from tracer.tables.setting_rows import CATEGORIES, EnvironmentTable, SettingRow
 from tracer.tables.settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
@@ -73,8 +73,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[CudaDevice, ...] = ()
     """Those that could be read without starting any."""
     absent: tuple[str, ...] = ()
-    """Groups of calls (``tables.rows.Group``) that cannot be made here and rows that cannot matter, by name and id:
-    their library is not installed."""
+    """Groups of calls (``tables.rows.Group``) and rows, by name and id, whose library is not installed."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +164,8 @@ def _check(
 ) -> Checked:
     """``versions``: those that the row is asked for; none where the table was not reviewed for the installed one."""
     own = settings()
-    outcomes = [_decided(row, version, own, read.word) for version in versions if speaks_of(row.torch, version)]
+    asked_for = [version for version in versions if speaks_of(row.torch, version)]
+    outcomes = [BoundRule(row, version, own).decide({"value": read.word}) for version in asked_for]
     agree = len({outcome.verdict for outcome in outcomes}) == 1
     case = outcomes[-1].case if agree else None
     return Checked(
@@ -187,11 +187,6 @@ def _check(
     )
 
 
-def _decided(row: SettingRow, version: str, settings: Mapping[str, FactValue], word: str) -> CaseOutcome:
-    """Return the row's outcome for a value."""
-    return BoundRule(row, version, settings).decide({"value": word})
-
-
 def _wanted(row: SettingRow, version: str, settings: _Settings) -> str:
     """The values with which two runs agree, in words; empty where that is all of them."""
     if row.differs is Differs.MACHINES:
@@ -199,7 +194,8 @@ def _wanted(row: SettingRow, version: str, settings: _Settings) -> str:
         return " or ".join(_in_words(row, {"unset"} if is_default_good else {"safe"}))
     own = settings()
     tried = {"unset": own, "safe": settings(row.sets), "other": own}
-    good = {word for word, sets in tried.items() if _decided(row, version, sets, word).verdict is Verdict.DETERMINISTIC}
+    outcomes = {word: BoundRule(row, version, sets).decide({"value": word}) for word, sets in tried.items()}
+    good = {word for word, outcome in outcomes.items() if outcome.verdict is Verdict.DETERMINISTIC}
     return "" if len(good) == len(tried) else " or ".join(_in_words(row, good))
 
 
@@ -239,7 +235,15 @@ def diagnosis_blocks(diagnosis: Diagnosis, *, all_settings: bool = False) -> Ite
         harmless.sort(key=lambda setting: CATEGORIES.index(setting.category))
         for category, members in groupby(harmless, key=lambda setting: setting.category):
             yield said.Pairs(tuple((f"= {setting.name}", spelled(setting.value)) for setting in members), category)
-    yield from _summary(diagnosis, all_settings=all_settings)
+    counts = {verdict: len(diagnosis.of((verdict,))) for verdict in Verdict}
+    by_verdict = ", ".join(f"{count} {VERDICTS[verdict].label}" for verdict, count in by_severity(counts))
+    yield said.Heading(f"{plural(len(diagnosis.settings), 'setting')}: {by_verdict or 'none'}.")
+    if diagnosis.unread:
+        yield said.Paragraph(f"{plural(len(diagnosis.unread), 'setting')} could not be read here.")
+    if not all_settings and len(diagnosis.settings) > len(diagnosis.faults):
+        between = f", {len(diagnosis.notes)} of which other machines may answer otherwise" if diagnosis.notes else ""
+        yield said.quiet(f"--all lists the rest{between}.")
+    yield said.quiet(GUARANTEE)
 
 
 def _fault(fault: Checked) -> said.Row:
@@ -258,27 +262,12 @@ def what_to_do(fault: Advice) -> Iterator[said.Block]:
         yield from said.paragraphs(f"Where: {fault.where}." if fault.where else "")
 
 
-def _summary(diagnosis: Diagnosis, *, all_settings: bool) -> Iterator[said.Block]:
-    counts = {verdict: len(diagnosis.of((verdict,))) for verdict in Verdict}
-    by_verdict = ", ".join(f"{count} {VERDICTS[verdict].label}" for verdict, count in by_severity(counts))
-    settings = f"{plural(len(diagnosis.settings), 'setting')}: {by_verdict or 'none'}."
-    yield said.Heading(settings)
-    if diagnosis.unread:
-        yield said.Paragraph(f"{plural(len(diagnosis.unread), 'setting')} could not be read here.")
-    if not all_settings and len(diagnosis.settings) > len(diagnosis.faults):
-        notes = len(diagnosis.notes)
-        between = f", {notes} of which other machines may answer otherwise" if notes else ""
-        yield said.quiet(f"--all lists the rest{between}.")
-    yield said.quiet(GUARANTEE)
-
-
 # --- what is installed in this process; nothing is started for the asking ----------------------------------
 
-#: Where NVIDIA's driver lists its devices and its version, Ascend's its own, and where CANN says which it is.
+#: Where NVIDIA's driver lists its devices and its version, and Ascend's its own.
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 _ASCEND = Path("/dev")
-_CANN = ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH")
 #: Where Linux says which processor it runs on.
 _PROCESSORS = Path("/proc/cpuinfo")
 #: Packages whose version bears on a step; a distribution is called so in small letters, with hyphens for spaces.
@@ -365,25 +354,21 @@ def _versions(environment: Environment, built: str) -> Iterator[tuple[str, str]]
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             yield name, version(name.lower().replace(" ", "-"))
-    if cann := _cann():
-        yield "CANN", cann
-
-
-def _cann() -> str:
-    for variable in _CANN:
-        home = os.environ.get(variable)
-        for name in ("compiler/version.info", "version.info") if home else ():
-            if found := _first_value(Path(str(home), name), "version", "="):
-                return found
-    return ""
+    for home in filter(None, map(os.environ.get, ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"))):
+        for file in ("compiler/version.info", "version.info"):
+            if cann := _first_value(Path(home, file), "version", "="):
+                yield "CANN", cann
+                return
 
 
 def _devices() -> Iterator[CudaDevice]:
     """The devices that drivers list; asking CUDA for them would start it, and spoil a later fork."""
-    for folder in _listed(_NVIDIA, "*"):
-        yield CudaDevice(name=_first_value(folder / "information", "Model") or "NVIDIA device")
-    for _ in _listed(_ASCEND, "davinci[0-9]*"):
-        yield CudaDevice(name="Ascend NPU")
+    with suppress(OSError):
+        for folder in sorted(_NVIDIA.glob("*")):
+            yield CudaDevice(name=_first_value(folder / "information", "Model") or "NVIDIA device")
+    with suppress(OSError):
+        for _ in _ASCEND.glob("davinci[0-9]*"):
+            yield CudaDevice(name="Ascend NPU")
 
 
 def _first_value(path: Path, key: str, between: str = ":") -> str:
@@ -396,9 +381,3 @@ def _text_of(path: Path) -> str:
     with suppress(OSError, ValueError):
         return read_text(path)
     return ""
-
-
-def _listed(folder: Path, pattern: str) -> list[Path]:
-    with suppress(OSError):
-        return sorted(folder.glob(pattern))
-    return []

@@ -23,7 +23,7 @@ from tracer.report import blocks as said
 from tracer.report.words import by_severity, joined, plural
 from tracer.tables.setting_rows import CATEGORIES, EnvironmentTable, SettingRow
 from tracer.tables.versions import release
-from tracer.trace.records import CudaDevice, Environment
+from tracer.trace.records import Environment
 
 #: Number of the format of such a file, and of a comparison's JSON.
 SCHEMA = 1
@@ -55,10 +55,7 @@ class _MachineHeader(msgspec.Struct):
 
 
 def save_machine(path: str | os.PathLike[str], environment: Environment, outlook: Outlook, *, version: str) -> None:
-    """Write what ``read_process`` gave to ``path``, whole or not at all; ``version`` is this release's.
-
-    Raises ``TraceError`` if it cannot be written.
-    """
+    """Write what ``read_process`` gave, whole or not at all. Raises ``TraceError`` if ``path`` cannot be written."""
     environment = msgspec.structs.replace(environment, torch_seed=None, cuda_seed=None)
     machine = Machine(doctor=SCHEMA, tracer_version=version, environment=environment, outlook=outlook)
     write_whole(path, f"{json_text(machine)}\n".encode(), error=TraceError)
@@ -223,7 +220,10 @@ def _versions(
 
 
 def _devices(machines: Sequence[Machine], rows: Mapping[str, SettingRow]) -> Iterator[MachineDifference]:
-    counts = [Counter(map(_in_words, machine.outlook.devices)) for machine in machines]
+    counts = [
+        Counter(f"{one.name} ({one.capability})" if one.capability else one.name for one in machine.outlook.devices)
+        for machine in machines
+    ]
     if counts[0] == counts[1]:
         return
     row = rows.get(_DEVICES if {*counts[0]} != {*counts[1]} else _DEVICE_COUNT)
@@ -233,10 +233,6 @@ def _devices(machines: Sequence[Machine], rows: Mapping[str, SettingRow]) -> Ite
         ", ".join(f"{count} x {name}" for name, count in sorted(side.items())) or "none listed" for side in counts
     )
     yield _by_row("devices", (ours, theirs), row if is_known else None)
-
-
-def _in_words(device: CudaDevice) -> str:
-    return f"{device.name} ({device.capability})" if device.capability else device.name
 
 
 def _by_row(name: str, values: tuple[str, str], row: SettingRow | None, **told: Any) -> MachineDifference:
@@ -269,32 +265,27 @@ def _setting(row: SettingRow, sides: Sequence[Checked | None], unread: Sequence[
 
 # --- as blocks ---------------------------------------------------------------------------------------------------
 
-_COMPARED = (
-    "Compared: settings, versions and devices, as tracer doctor read them."
-    " Not compared: code, data, what a script sets."
-)
-
 
 def comparison_blocks(compared: MachineComparison) -> Iterator[said.Block]:
     """Whatever differs, with both values, why it matters and what to do."""
-    yield said.Paragraph(_verdict(compared), said.Tone.STRONG)
-    yield from said.paragraphs(*(f"Note: {banner}" for banner in compared.banners), tone=said.Tone.STRONG)
-    yield said.Rows(tuple(_difference(difference, compared) for difference in compared.differences), is_spaced=True)
-    yield said.quiet(_COMPARED)
-
-
-def _verdict(compared: MachineComparison) -> str:
     counts = Counter(difference.matters for difference in compared.differences)
     parts = (
         (counts[Differs.RUNS], "can make two runs on one machine differ"),
         (counts[Differs.MACHINES], "can make the two machines compute differently"),
         (counts[None], "may matter or not: the tables do not say"),
     )
-    same = f"{plural(compared.same, 'setting or version is', 'settings and versions are')} the same"
-    if not compared.differences:
-        return f"No difference between the two machines: {same}. That is no proof that they compute the same bits."
     told = "; ".join(f"{count:,} {words}" for count, words in parts if count)
-    return f"{plural(len(compared.differences), 'difference')}: {told}. {same}."
+    same = f"{plural(compared.same, 'setting or version is', 'settings and versions are')} the same"
+    verdict = f"No difference between the two machines: {same}. That is no proof that they compute the same bits."
+    if compared.differences:
+        verdict = f"{plural(len(compared.differences), 'difference')}: {told}. {same}."
+    yield said.Paragraph(verdict, said.Tone.STRONG)
+    yield from said.paragraphs(*(f"Note: {banner}" for banner in compared.banners), tone=said.Tone.STRONG)
+    yield said.Rows(tuple(_difference(difference, compared) for difference in compared.differences), is_spaced=True)
+    yield said.quiet(
+        "Compared: settings, versions and devices, as tracer doctor read them. Not compared: code, data, what a script"
+        " sets."
+    )
 
 
 def _difference(difference: MachineDifference, compared: MachineComparison) -> said.Row:

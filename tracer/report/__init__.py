@@ -213,8 +213,7 @@ class Report:
         ``None`` asks the terminal (``COLUMNS``, ``NO_COLOR``, whether standard output is one), or, for
         ``limit``, shows all. Findings with one answer are one row.
         """
-        text: str = _module("text").to_text(self, width=width, color=color, limit=limit)
-        return text
+        return str(_module("text").to_text(self, width=width, color=color, limit=limit))
 
     def to_dataframe(self, table: str = "findings") -> pd.DataFrame:
         """One row a finding, or a group of calls, with the CSV's columns; what a finding about the process
@@ -228,12 +227,11 @@ class Report:
         Raises ``ReportError`` in one line for a suffix that names no format, and where the path cannot be
         written.
         """
-        return write(path, self)
+        return write_whole(path, to_write(format_of(path), self), error=ReportError)
 
     def _repr_html_(self) -> str:
         """A few lines for a notebook; ``to_html()`` has the whole report."""
-        lines: str = _module("html").to_notebook(self)
-        return lines
+        return str(_module("html").to_notebook(self))
 
     def __repr__(self) -> str:
         target = self.target
@@ -250,8 +248,7 @@ def rendered_as(name: str, report: Report, *, table: str = "findings") -> str:
     """
     form = _format(name)
     options = {"table": table} if form.has_tables else {}
-    text: str = _module(name).render(report, **options)
-    return text
+    return str(_module(name).render(report, **options))
 
 
 def to_write(name: str, report: Report, *, table: str = "findings") -> bytes | Iterator[bytes]:
@@ -282,8 +279,3 @@ def format_of(path: str | os.PathLike[str]) -> str:
     raise ReportError(
         f"cannot tell a report format from {os.fspath(path)!r}", hint=f"end the name in one of {suffixes}"
     )
-
-
-def write(path: str | os.PathLike[str], report: Report) -> Path:
-    """Write ``report`` to ``path`` in the format of its suffix, whole or not at all."""
-    return write_whole(path, to_write(format_of(path), report), error=ReportError)

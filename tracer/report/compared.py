@@ -33,22 +33,20 @@ ALL = "all"
 def write_repeated(
     repeated: Repeated, judged: Callable[[], Report | None], folder: Path, wanted: Iterable[str]
 ) -> list[Path]:
-    """Write the ``wanted`` ones of ``json`` and ``html`` into ``folder``, and return their paths.
+    """Write those ``wanted`` of ``json`` and ``html``; only a page, and a plan of runs that differ, ask ``judged``."""
 
-    ``judged`` returns the report on the first run, which only the page and the plan of runs that differ need.
-    Raises ``ReportError`` if a file cannot be written, or for a page if the first run left no trace.
-    """
-    written = []
-    for name in wanted:
-        path = folder / f"repeat.{name}"
-        if name == "json":
-            data = json_text(repeated_json(repeated, plan_after(repeated, judged))).encode("utf-8")
-        elif (report := judged()) is None:
+    def page() -> str:
+        if (report := judged()) is None:
             raise ReportError("run 1 left no trace, so there is no page", hint="ask for --format text,json")
-        else:
-            data = replace(report, repeated=repeated).to_html().encode("utf-8")
-        written.append(write_whole(path, data, error=ReportError))
-    return written
+        return replace(report, repeated=repeated).to_html()
+
+    made = {"json": lambda: json_text(repeated_json(repeated, plan_after(repeated, judged))), "html": page}
+    return _write(folder, "repeat", wanted, made)
+
+
+def _write(folder: Path, name: str, wanted: Iterable[str], made: Mapping[str, Callable[[], str]]) -> list[Path]:
+    texts = ((form, made[form]().encode("utf-8")) for form in wanted)
+    return [write_whole(folder / f"{name}.{form}", text, error=ReportError) for form, text in texts]
 
 
 def plan_after(repeated: Repeated, judged: Callable[[], Report | None]) -> tuple[PlannedChange, ...]:
@@ -70,6 +68,14 @@ def divergence_json(divergence: Divergence) -> dict[str, Any]:
     return document | {name: value for name, value in rest.items() if name not in document}
 
 
+#: What is told as it stands: of the runs, and of the comparison that diverges first.
+_OF_RUNS = (
+    *("name", "partial", "ended_by", "not_followed", "ends", "settings", "sets"),
+    *("lines_note", "timed", "orders", "otherwise", "not_held"),
+)
+_OF_FIRST = ("notes", "ends_compared", "is_inference", "outputs", "not_digested", "follows")
+
+
 def repeated_json(repeated: Repeated, plan: Sequence[PlannedChange] = ()) -> dict[str, Any]:
     """The result of several runs, as ``repeat.json`` holds it; ``plan``: what to change."""
     divergence = repeated.divergence
@@ -81,41 +87,18 @@ def repeated_json(repeated: Repeated, plan: Sequence[PlannedChange] = ()) -> dic
             for arm, outcome in repeated.arms.items()
         },
     )
+    held = [
+        {"line": "+".join(each.lines), "agrees": each.agrees, "runs": each.runs, "no_proof": each.problem}
+        | ({"at": each.at} if each.at else {})
+        for each in repeated.held_lines
+    ]
     rest = {
-        "name": repeated.name,
+        **{name: getattr(repeated, name) for name in _OF_RUNS},
+        **{name: getattr(divergence, name) for name in _OF_FIRST},
         "recordings": repeated.runs,
-        "partial": repeated.partial,
-        "ended_by": repeated.ended_by,
-        "not_followed": repeated.not_followed,
         "threads_not_followed": repeated.unrecorded[1],
-        "ends": repeated.ends,
-        "notes": divergence.notes,
-        "ends_compared": divergence.ends_compared,
-        "is_inference": divergence.is_inference,
-        "outputs": divergence.outputs,
-        "not_digested": divergence.not_digested,
         "sources": [_fields(source) for source in repeated.sources],
-        "held": [
-            *(
-                {
-                    "line": "+".join(held.lines),
-                    "agrees": held.agrees,
-                    "runs": held.runs,
-                    "no_proof": held.problem,
-                    **({"at": held.at} if held.at else {}),
-                }
-                for held in repeated.held_lines
-            ),
-            *map(_held, repeated.held),
-        ],
-        "lines_note": repeated.lines_note,
-        "timed": [*repeated.timed],
-        "orders": [*repeated.orders],
-        "otherwise": repeated.otherwise,
-        "not_held": repeated.not_held,
-        "follows": divergence.follows,
-        "settings": repeated.settings,
-        "sets": repeated.sets,
+        "held": [*held, *map(_held, repeated.held)],
         "plan": plan,
         **({"not_restored": repeated.not_restored} if repeated.not_restored else {}),
     }
@@ -155,9 +138,8 @@ def _fields(told: Root | LineSource | Comparison) -> dict[str, Any]:
 
 def _held(held: Held) -> dict[str, Any]:
     """Return the circumstances that were held: one, several joined by ``+``, or ``all``."""
-    fields: dict[str, Any] = msgspec.to_builtins(held)
     name = ALL if held.is_all and len(held.circumstances) > 1 else "+".join(held.circumstances)
-    return {"circumstance": name, **fields, "first": held.first and _fields(held.first)}
+    return {"circumstance": name, **msgspec.to_builtins(held), "first": held.first and _fields(held.first)}
 
 
 # --- two configurations: ``compare.json`` and ``compare.html`` ---------------------------------------------
@@ -167,37 +149,24 @@ FAILED, UNDECIDED = 1, 3
 
 
 def write_comparison(comparison: Comparison, folder: Path, wanted: Iterable[str], script: str) -> list[Path]:
-    """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths.
-
-    Raises ``ReportError`` in one line for what cannot be written.
-    """
-    made = {"json": lambda: json_text(comparison_json(comparison)), "html": lambda: _page(comparison, script)}
-    texts = ((name, made[name]().encode("utf-8")) for name in wanted)
-    return [write_whole(folder / f"compare.{name}", text, error=ReportError) for name, text in texts]
+    """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths."""
+    blocks = configuration_blocks(comparison, PAGE)
+    about = SEVERITY[comparison.verdict], headline(comparison), "Two configurations", script
+    made = {"json": lambda: json_text(comparison_json(comparison)), "html": lambda: _page_of(*about, blocks)}
+    return _write(folder, "compare", wanted, made)
 
 
 def write_resumed(found: ResumedRun, folder: Path, wanted: Iterable[str]) -> list[Path]:
     """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths."""
     verdict = Verdict.DETERMINISTIC if found.agrees else Verdict.NONDETERMINISTIC
     verdict = Verdict.UNKNOWN if found.unknown else verdict
-    blocks = resumed_blocks(found, PAGE)
+    fields = {**msgspec.to_builtins(found), "roots": list(map(_fields, found.roots))}
+    about = verdict, resumed_headline(found), "A resumed run", found.name
     made = {
-        "json": lambda: json_text(resumed_json(found)),
-        "html": lambda: _page_of(verdict, resumed_headline(found), "A resumed run", found.name, blocks),
+        "json": lambda: json_text({"schema": SCHEMA, "agrees": found.agrees, **fields}),
+        "html": lambda: _page_of(*about, resumed_blocks(found, PAGE)),
     }
-    texts = ((name, made[name]().encode("utf-8")) for name in wanted)
-    return [write_whole(folder / f"resume.{name}", text, error=ReportError) for name, text in texts]
-
-
-def resumed_json(found: ResumedRun) -> dict[str, Any]:
-    """A resumed run as ``resume.json`` holds it."""
-    fields = msgspec.to_builtins(msgspec.structs.replace(found, roots=()))
-    return {"schema": SCHEMA, "agrees": found.agrees, **fields, "roots": [_fields(root) for root in found.roots]}
-
-
-def _page(comparison: Comparison, script: str) -> str:
-    verdict, blocks = SEVERITY[comparison.verdict], configuration_blocks(comparison, PAGE)
-    return _page_of(verdict, headline(comparison), "Two configurations", script, blocks)
+    return _write(folder, "resume", wanted, made)
 
 
 def _page_of(verdict: Verdict, headline: str, kicker: str, script: str, blocks: Iterable[Block]) -> str:

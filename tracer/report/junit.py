@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from tracer.findings import Acceptance, Finding
 from tracer.gate import file_of
 from tracer.names import AT_RISK, Verdict
 from tracer.plain import one_line, visible
@@ -63,18 +62,17 @@ def _case(report: Report, rule: str, path: str, places: list[int]) -> ElementTre
     else:
         outcome = ElementTree.SubElement(case, "system-out")
     ordered = [*failing, *(place for place in places if place not in failing)]
-    lines = [_line(report.findings[place], spoken_for.get(place)) for place in ordered[:_LINES]]
+    lines = []
+    for place in ordered[:_LINES]:
+        finding, acceptance = report.findings[place], spoken_for.get(place)
+        parts = filter(None, (statement_of(finding), counted(finding), phase_of(finding)))
+        remedy = f": {finding.remedy}" if finding.remedy else ""
+        accepted = f" (accepted, {acceptance.by}: {acceptance.reason})" if acceptance is not None else ""
+        lines.append(one_line(f"{place_of(finding)}: {', '.join(parts)}{accepted}{remedy}", _LONGEST))
     if len(ordered) > _LINES:
         lines.append(f"and {len(ordered) - _LINES:,} more")
     outcome.text = _text("\n".join(lines))
     return case
-
-
-def _line(finding: Finding, acceptance: Acceptance | None) -> str:
-    parts = (statement_of(finding), counted(finding), phase_of(finding))
-    remedy = f": {finding.remedy}" if finding.remedy else ""
-    accepted = f" (accepted, {acceptance.by}: {acceptance.reason})" if acceptance is not None else ""
-    return one_line(f"{place_of(finding)}: {', '.join(filter(None, parts))}{accepted}{remedy}", _LONGEST)
 
 
 def _text(text: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import tracer
-from tracer.findings import Acceptance, Finding
+from tracer.findings import Finding
 from tracer.gate import file_of, risk_of
 from tracer.names import AcceptedBy, Verdict
 from tracer.plain import one_line, visible
@@ -65,7 +65,12 @@ def sarif_log(report: Report) -> dict[str, Any]:
         finding = report.findings[place]
         result = _result(finding, index[finding.rule], script)
         if report.accepted is not None:  # the standard wants them at every result of a run, or at none
-            result["suppressions"] = [_suppression(spoken_for[place])] if place in spoken_for else []
+            result["suppressions"] = []
+        if (acceptance := spoken_for.get(place)) is not None:  # by a comment, or by a lock file or the gate's options
+            is_option = acceptance.by is AcceptedBy.SELECTION
+            reason = _short(acceptance.reason or ("Chosen out by --select or --ignore." if is_option else ""))
+            kind = "inSource" if acceptance.by is AcceptedBy.COMMENT else "external"
+            result["suppressions"] = [{"kind": kind, **({"justification": reason} if reason else {})}]
         results.append(result)
     is_release = re.fullmatch(r"\d+\.\d+\.\d+", tracer.__version__)
     driver = {
@@ -96,14 +101,6 @@ def sarif_log(report: Report) -> dict[str, Any]:
         "properties": {"resultsLeftOut": left_out, "calls": report.tally.total},
     }
     return {"$schema": SCHEMA_URI, "version": "2.1.0", "runs": [run]}
-
-
-def _suppression(acceptance: Acceptance) -> dict[str, Any]:
-    """In the source: a comment; elsewhere: a lock file, or the gate's options."""
-    by_options = "Chosen out by --select or --ignore." if acceptance.by is AcceptedBy.SELECTION else ""
-    reason = _short(acceptance.reason or by_options)
-    kind = "inSource" if acceptance.by is AcceptedBy.COMMENT else "external"
-    return {"kind": kind, **({"justification": reason} if reason else {})}
 
 
 def _script(report: Report) -> str:
@@ -192,16 +189,13 @@ def _short(text: str) -> str:
 
 # --- the documentation site, by ``[project.urls]`` of the package's metadata -------------------------------
 
-NAME = "determinism-tracer"
-LABEL = "Documentation"
-
 
 @cache
 def site_address() -> str:
     """The site's address with a slash at its end; empty where none is configured."""
     try:
-        urls = metadata(NAME).get_all("Project-URL") or ()
+        urls = metadata("determinism-tracer").get_all("Project-URL") or ()
     except PackageNotFoundError:
         return ""
-    by_label = dict(url.split(", ", 1) for url in urls)
-    return f"{by_label[LABEL].rstrip('/')}/" if LABEL in by_label else ""
+    site = dict(url.split(", ", 1) for url in urls).get("Documentation")
+    return f"{site.rstrip('/')}/" if site else ""

@@ -74,7 +74,10 @@ def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
                 yield from _blocks(row.blocks)
             yield from _left_out(block)
         elif isinstance(block, said.Table):
-            yield from _table(block)
+            yield "\n| " + " | ".join(column.head for column in block.columns) + " |"
+            yield "|" + "|".join("---:" if column.width is Width.FIGURE else "---" for column in block.columns) + "|"
+            yield from (f"| {' | '.join(_words(cell, _LONGEST_CELL) for cell in row)} |" for row in block.rows)
+            yield from _left_out(block)
         elif isinstance(block, said.Pairs):
             yield f"\n{_plain(block.caption)}:\n"
             yield from (f"- {_plain(name)}: {_words(value)}" for name, value in block.pairs)
@@ -112,14 +115,6 @@ def _fenced(code: str, indent: str) -> list[str]:
     shown = visible(code)
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     return [f"{indent}{fence}python", *(f"{indent}{line}" for line in shown.splitlines()), f"{indent}{fence}"]
-
-
-def _table(block: said.Table) -> Iterator[str]:
-    yield "\n| " + " | ".join(column.head for column in block.columns) + " |"
-    yield "|" + "|".join("---:" if column.width is Width.FIGURE else "---" for column in block.columns) + "|"
-    for row in block.rows:
-        yield f"| {' | '.join(_words(cell, _LONGEST_CELL) for cell in row)} |"
-    yield from _left_out(block)
 
 
 def _left_out(block: said.Bullets | said.Rows | said.Table) -> Iterator[str]:

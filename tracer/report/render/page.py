@@ -23,7 +23,7 @@ from tracer.plain import LINE_NUMBER, one_line, visible
 from tracer.report import Report
 from tracer.report import blocks as said
 from tracer.report.blocks import PAGE, Reader, Words, flat
-from tracer.report.finding_columns import Judged, details, on_page
+from tracer.report.finding_columns import details, on_page
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.findings import accepted_in_words, like_draws
 from tracer.report.sections.order import sections_of
@@ -171,15 +171,12 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
 def findings_json(report: Report) -> str:
-    """The page's JSON: strings, a row a finding, and the words of verdicts.
-
-    No character in the JSON can end the element that it stands in, or a line of JavaScript.
-    """
+    """The page's JSON, in which no character can end the element that it stands in, or a line of JavaScript."""
     strings: defaultdict[str, int] = defaultdict()
     strings.default_factory = strings.__len__
     columns = on_page()
-    judged = (Judged(finding, report.judgement) for finding in report.findings)
-    cells = ([(column.on_page or column.cell)(row) for column in columns] for row in judged)
+    readers = [column.on_page or column.cell for column in columns]
+    cells = ([read(finding, report.judgement) for read in readers] for finding in report.findings)
     accepted = {waiver.finding: accepted_in_words(waiver) for waiver in report.accepted or ()}
     data: dict[str, Any] = {
         "fields": [column.name for column in columns],

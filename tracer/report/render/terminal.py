@@ -189,8 +189,7 @@ class Drawing:
     """Draws blocks, one kind after the other, in ``width`` columns."""
 
     def __init__(self, width: int, *, unfolds: bool = False, tightness: int = 0) -> None:
-        """``tightness``: of each change so many lines and reasons fewer, though one of each; and no more than the names
-        of what else was recorded."""
+        """``tightness``: so many lines and reasons fewer of each change, and only names of what else was recorded."""
         self.width, self.unfolds, self.tightness = width, unfolds, tightness
         self.longest, self.longest_name = (_ALL, _ALL) if unfolds else (_LONGEST, _LONGEST_NAME)
 
@@ -274,8 +273,13 @@ class Drawing:
                 grid.add_row(*(self.prose(cell, below=True) for cell in row))
             yield from (Text(), indented(grid, left), Text())
         else:
-            for row in block.rows:
-                yield hanging("-", self._line(block, row), left)
+            for row in block.rows:  # ``cpu: state # seeded, at train.py:9; drawn by 24 calls``
+                line, join = self.prose(row[0]), ": "
+                for column, cell in zip(block.columns[1:], row[1:], strict=True):
+                    if text := self.prose(cell):
+                        line.append(f"{join}{column.head.lower()} " if column.head else join).append_text(text)
+                        join = "; "
+                yield hanging("-", line, left)
         yield from self._left_out(block, left)
 
     def _grouped(self, block: said.Table, left: int) -> Iterator[RenderableType]:
@@ -306,8 +310,9 @@ class Drawing:
     def _steps(self, block: said.Steps, left: int) -> Iterator[RenderableType]:
         for step in block.steps:
             yield hanging(f"{step.number}.", Prose(one_line(step.advice, self.longest), style="bold"), left)
-            lines = [line for line in step.code.splitlines() if line and (self.unfolds or line != "import torch")]
-            yield from self._code("\n".join(lines), left + 5, "bold")
+            for line in visible(step.code).splitlines():
+                if line and (self.unfolds or line != "import torch"):
+                    yield indented(line, left + 5, style="bold")
             place = one_line(step.where, self.longest_name)
             below = "; ".join(filter(None, (place, step.worth if self.unfolds or not step.lines else "")))
             yield indented(". ".join(filter(None, (below, *step.needs))), left + 3, style="dim")
@@ -352,8 +357,9 @@ class Drawing:
         """``words`` as one text; what is soft stands on lines of its own where it may, ``below`` the rest."""
         text = Prose(style=style, overflow="fold")
         for piece in flat(words):
-            if isinstance(piece, str):
-                text.append(self._spaced(piece))
+            if isinstance(piece, str):  # with the spaces that part it from what stands beside it
+                line = one_line(piece, self.longest)
+                text.append(f"{' ' * piece[:1].isspace()}{line}{' ' * (piece[-1:].isspace() and bool(line))}")
             elif isinstance(piece, said.Code):
                 text.append(one_line(piece.text, self.longest_name))
             elif isinstance(piece, said.Strong):
@@ -367,24 +373,6 @@ class Drawing:
                     text.append("\n" if below else piece.join if text else "").append_text(inner)
         return text
 
-    def _spaced(self, text: str) -> str:
-        """A sentence on one line, with the spaces that part it from what stands beside it."""
-        line = one_line(text, self.longest)
-        return f"{' ' * text[:1].isspace()}{line}{' ' * (text[-1:].isspace() and bool(line))}"
-
-    def _line(self, block: said.Table, row: tuple[Words, ...]) -> Prose:
-        """A row on one line: ``cpu: state # seeded, at train.py:9; drawn by 24 calls``."""
-        line, join = self.prose(row[0]), ": "
-        for column, cell in zip(block.columns[1:], row[1:], strict=True):
-            if text := self.prose(cell):
-                line.append(f"{join}{column.head.lower()} " if column.head else join).append_text(text)
-                join = "; "
-        return line
-
     def _left_out(self, block: said.Bullets | said.Rows | said.Table, left: int) -> Iterator[RenderableType]:
         if block.left_out:
             yield indented(f"{block.left_out:,} more; {block.elsewhere} them all.", left, style="dim")
-
-    def _code(self, code: str, left: int, style: str) -> Iterator[RenderableType]:
-        for line in visible(code).splitlines():
-            yield indented(line, left, style=style)

@@ -123,11 +123,7 @@ def headline(report: Report) -> tuple[Verdict, str]:
 
 
 def _headline(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
-    """The verdict in a few words, and the caveats without which it would say too much.
-
-    What holds for the process weighs as much as what holds for a call. Where no risk was found, they name what was not
-    seen or judged; where no optimizer stepped, that comes first. A recording on fake tensors is always called one.
-    """
+    """The verdict in a few words, and the caveats without which it would say too much."""
     verdict, line, caveats = _of_tables(report)
     sources = report.judgement.trace.sources
     if fake := sum(source.fake_calls for source in sources):
@@ -327,8 +323,7 @@ def _mode_figures(report: Report, *labels: str) -> tuple[said.Figure, ...]:
 
 
 def _mode_where_it_matters(report: Report) -> str:
-    """What deterministic mode does, where it is on, or raises though nothing in the plan asks for it; empty where the
-    plan says as much."""
+    """What deterministic mode does where it is on or raises unasked; empty where the plan says as much."""
     refused = list(filter(is_call, report.mode_effect.raises))
     if is_mode_on(report.target):
         return f"Deterministic mode: {_mode_sentence(report)}" if report.plan else ""

@@ -90,7 +90,7 @@ def compiled(report: Report, reader: Reader) -> Section | None:
             blocks=(
                 said.quiet("; ".join(_facts(inside.region))),
                 *said.paragraphs(f"{inside.gap}." if inside.gap else ""),
-                *(_folded(inside, number == 0) if reader.is_whole else _telling(inside)),
+                *(_folded(inside, is_first=number == 0) if reader.is_whole else _telling(inside)),
             ),
         )
         for number, inside in enumerate(shown)
@@ -108,33 +108,40 @@ def _telling(inside: RegionShown) -> tuple[said.Block, ...]:
     return (_kernels(telling, _TELLING),) if telling else ()
 
 
-def _folded(inside: RegionShown, is_first: bool) -> tuple[said.Block, ...]:
+def _folded(inside: RegionShown, *, is_first: bool) -> tuple[said.Block, ...]:
     kernels, calls = inside.kernels, inside.calls
     if not kernels and not calls:
         return ()
+    tables = [_kernels(kernels, _IN_REGION)] if kernels else []
+    if calls:
+        shown, left_out = first(calls, _IN_REGION)
+        rows: list[tuple[Words, ...]] = []
+        for group, ruling in shown:
+            in_mode = ruling.deterministic_mode
+            under: Words = ("→ ", said.Badge(in_mode), " under the mode") if in_mode is not ruling.verdict else ""
+            module: Words = ("in ", said.Code(group.module)) if group.module else ""
+            op = said.Code(name_of(group.op)), f" {group.phase}, {plural(group.count, 'call')}"
+            place = said.Code(group.location or "place not recorded"), said.Soft(module)
+            verdict = said.Badge(ruling.verdict), said.Soft(under, " ")
+            rows.append((op, verdict, said.Code(", ".join(group.kernels)), place))
+        columns = said.columns("Op", "Verdict", "Into", "Place", long="Place")
+        tables.append(said.Table(columns, tuple(rows), "op", left_out, "`--table calls` has"))
     summary = f"{plural(len(kernels), 'kernel')}, {plural(len(calls), 'op and place', 'ops and places')}"
-    tables: tuple[said.Block, ...] = (_kernels(kernels, _IN_REGION),) if kernels else ()
-    tables += (_ops(calls, _IN_REGION),) if calls else ()
     varies = any(kernel.adds_in_any_order for kernel in kernels)
-    return (said.Fold(summary, tables, is_open=is_first and varies),)
+    return (said.Fold(summary, tuple(tables), is_open=is_first and varies),)
 
 
 def _kernels(kernels: Sequence[Kernel], most: int) -> said.Table:
-    shown, left_out = first(kernels, most)
-    columns = said.columns("Kernel", "What it is", "Made of")
-    return said.Table(columns, tuple(map(_kernel, shown)), "kernel", left_out)
-
-
-def _kernel(kernel: Kernel) -> tuple[Words, ...]:
-    adds = adding_of(kernel)
-    choice = kernel.choice
-    if kernel.by_stopwatch:
-        choice = f"{choice}, chosen with a stopwatch" if choice else "chosen with a stopwatch"
-    times = f"called {plural(kernel.calls, 'time')} a run" if kernel.calls != 1 else ""
-    adding = said.Soft(said.Strong(adds), is_faint=False) if adds == ADDS else said.Soft(adds)
-    what: Words = (kernel.language.says, said.Soft(times), adding, said.Soft(choice))
-    made_of = ", ".join(dict.fromkeys(name_of(op) for op in kernel.original_ops or kernel.ops))
-    return said.Code(kernel.name), what, said.Code(made_of)
+    rows: list[tuple[Words, ...]] = []
+    for kernel in kernels:
+        choice = "; ".join(filter(None, (kernel.choice, "chosen with a stopwatch" if kernel.by_stopwatch else "")))
+        times = f"called {plural(kernel.calls, 'time')} a run" if kernel.calls != 1 else ""
+        adds = adding_of(kernel)
+        adding = said.Soft(said.Strong(adds), is_faint=False) if adds == ADDS else said.Soft(adds)
+        made_of = ", ".join(dict.fromkeys(name_of(op) for op in kernel.original_ops or kernel.ops))
+        what = kernel.language.says, said.Soft(times), adding, said.Soft(choice)
+        rows.append((said.Code(kernel.name), what, said.Code(made_of)))
+    return said.table(("Kernel", "What it is", "Made of"), rows, "kernel", most)
 
 
 def adding_of(kernel: Kernel) -> str:
@@ -144,48 +151,28 @@ def adding_of(kernel: Kernel) -> str:
     return "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else "adds nothing atomically"
 
 
-def _ops(calls: Sequence[JudgedCall], most: int) -> said.Table:
-    shown, left_out = first(calls, most)
-    columns = said.columns("Op", "Verdict", "Into", "Place", long="Place")
-    return said.Table(columns, tuple(map(_op, shown)), "op", left_out, "`--table calls` has")
-
-
-def _op(call: JudgedCall) -> tuple[Words, ...]:
-    group, ruling = call
-    in_mode = ruling.deterministic_mode
-    under: Words = ("→ ", said.Badge(in_mode), " under the mode") if in_mode is not ruling.verdict else ""
-    module: Words = ("in ", said.Code(group.module)) if group.module else ""
-    return (
-        (said.Code(name_of(group.op)), f" {group.phase}, {plural(group.count, 'call')}"),
-        (said.Badge(ruling.verdict), said.Soft(under, " ")),
-        said.Code(", ".join(group.kernels)),
-        (said.Code(group.location or "place not recorded"), said.Soft(module)),
-    )
-
-
 def regions_inside(report: Report) -> list[RegionShown]:
     """The regions, the worst first, then those that ran most often."""
     by_region: defaultdict[str | None, list[JudgedCall]] = defaultdict(list)
     for call in report.judged_calls or ():
         by_region[call.group.region].append(call)
-    regions = report.judgement.trace.regions
-    insides = [_inside(region, by_region[region.id]) for region in regions]
+    insides = []
+    for region in report.judgement.trace.regions:
+        gap = region.inside.says
+        if gap and region.why is not None:
+            gap = f"{gap}: {region.why.says}"
+        calls = by_region[region.id]
+        calls.sort(key=lambda call: (SEVERITY.index(call.ruling.verdict), -call.group.count, call.group.op))
+        kernels = tuple(sorted(region.kernels, key=lambda kernel: not kernel.adds_in_any_order))
+        verdict = Verdict.DETERMINISTIC
+        if calls:
+            verdict = calls[0].ruling.verdict
+        elif kernels and kernels[0].adds_in_any_order:
+            verdict = Verdict.NONDETERMINISTIC
+        elif gap and region.inside is not RegionInside.DISPATCHED:
+            verdict = Verdict.UNKNOWN
+        insides.append(RegionShown(region, verdict, tuple(calls), kernels, gap))
     return sorted(insides, key=lambda it: (SEVERITY.index(it.verdict), -it.region.executions, it.region.id))
-
-
-def _inside(region: Region, calls: list[JudgedCall]) -> RegionShown:
-    gap = region.inside.says
-    if gap and region.why is not None:
-        gap = f"{gap}: {region.why.says}"
-    verdicts = {call.ruling.verdict for call in calls}
-    if not calls:
-        is_unknown = gap and region.inside is not RegionInside.DISPATCHED
-        adds = any(kernel.adds_in_any_order for kernel in region.kernels)
-        verdicts = {Verdict.UNKNOWN if is_unknown else Verdict.DETERMINISTIC}
-        verdicts = {Verdict.NONDETERMINISTIC} if adds else verdicts
-    calls.sort(key=lambda call: (SEVERITY.index(call.ruling.verdict), -call.group.count, call.group.op))
-    kernels = tuple(sorted(region.kernels, key=lambda kernel: not kernel.adds_in_any_order))
-    return RegionShown(region, min(verdicts, key=SEVERITY.index), tuple(calls), kernels, gap)
 
 
 def regions_sentence(report: Report) -> str:
@@ -218,11 +205,6 @@ def _facts(region: Region) -> Iterator[str]:
 
 # --- batch invariance: calls that were made again on a part of their rows ----------------------------------
 
-_REMEDY = (
-    "To keep a row the same whatever stands beside it, give every batch the same number of rows (pad it to one size),"
-    " or use kernels that split their work alike for every number of rows."
-)
-
 
 def rows(report: Report, reader: Reader) -> Section | None:
     """Which calls depend on the rows beside a row, where calls were made again on a part of theirs."""
@@ -243,22 +225,20 @@ def rows(report: Report, reader: Reader) -> Section | None:
     gist = f"{again}: {equal:,} equal, bit by bit" + (f", {apart:,} differ by rounding" if apart else "")
     blocks: list[said.Block] = [said.lead(f"{gist}.")]
     if apart:
-        shown, left_out = first(sorted(by[RowOutcome.ROUNDING], key=lambda trial: -trial.count), reader.rows)
+        cells: list[tuple[Words, ...]] = []
+        for trial in sorted(by[RowOutcome.ROUNDING], key=lambda trial: -trial.count):
+            place = said.Code(trial.module), said.Code(trial.location), f"{trial.part:,} of {trial.of:,}"
+            op = said.Code(name_of(trial.op)), trial.phase.value
+            cells.append((*op, *place, f"{trial.relative:.1e}", f"{trial.count:,}"))
         figures = ("Rows", "Relative", "Calls")
-        columns = said.columns("Op", "Phase", "Module", "Place", *figures, brief="Phase", figures=figures)
-        cells = tuple(
-            (
-                said.Code(name_of(trial.op)),
-                trial.phase.value,
-                said.Code(trial.module),
-                said.Code(trial.location),
-                f"{trial.part:,} of {trial.of:,}",
-                f"{trial.relative:.1e}",
-                f"{trial.count:,}",
+        heads = ("Op", "Phase", "Module", "Place", *figures)
+        blocks += [said.table(heads, cells, "place", reader.rows, brief="Phase", figures=figures)]
+        blocks += [
+            said.Paragraph(
+                "To keep a row the same whatever stands beside it, give every batch the same number of rows (pad it to"
+                " one size), or use kernels that split their work alike for every number of rows."
             )
-            for trial in shown
-        )
-        blocks += [said.Table(columns, cells, noun="place", left_out=left_out), said.Paragraph(_REMEDY)]
+        ]
     if places := [trial for trial in by[RowOutcome.MIXED] if trial.location]:
         shown, left_out = first(places, reader.rows)
         blocks.append(said.Heading("Made of several rows together, and left out"))
@@ -268,12 +248,9 @@ def rows(report: Report, reader: Reader) -> Section | None:
         (RowOutcome.UNTRIED, "Left out, since they draw, vary by themselves or could not be made again"),
     ):
         if by[outcome]:
-            blocks.append(said.Paragraph(f"{why}: {_by_op(by[outcome])}.", said.Tone.QUIET))
+            ops = Counter[str]()
+            for trial in by[outcome]:
+                ops[name_of(trial.op)] += trial.count
+            named = joined([f"`{op}` ({count:,})" for op, count in ops.most_common()])
+            blocks.append(said.quiet(f"{why}: {named}."))
     return Section(anchor="rows", title="Rows beside a row", blocks=tuple(blocks), gist=gist)
-
-
-def _by_op(trials: Iterable[RowTrial]) -> str:
-    counts = Counter[str]()
-    for trial in trials:
-        counts[name_of(trial.op)] += trial.count
-    return joined([f"`{op}` ({count:,})" for op, count in counts.most_common()])

@@ -132,8 +132,7 @@ def rows_of(
 
 
 def like_draws(findings: Iterable[Finding], notes: Mapping[int, str] | None = None) -> Iterator[tuple[int, ...]]:
-    """The positions from 0 of the findings of each row of a page, where seeded draws in modules that differ by a number
-    alone share one. Draws with different ``notes`` are different rows."""
+    """The positions of each row of a page: seeded draws with one note, in modules that a number parts, share one."""
     groups: dict[object, list[int]] = {}
     for at, finding in enumerate(findings):
         kind: object = at

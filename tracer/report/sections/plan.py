@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -100,7 +100,11 @@ def step_of_plan(
     for finding in calls or closed:
         at[finding.called_from or finding.location].append(finding)
     at.pop("", None)
-    last = {place for place, found in at.items() if any(map(_comes_last, found))}
+    last = {
+        place
+        for place, found in at.items()
+        if any(one.may_be_host or (one.phase is Phase.OTHER and one.op.startswith(_FILLS)) for one in found)
+    }
     ordered = sorted(at, key=lambda place: (place in last, -sum(finding.count for finding in at[place]), place))
     leading: dict[str, str] = {}  # of each reason its first line
     for place in ordered:
@@ -110,7 +114,11 @@ def step_of_plan(
     is_told = len(ordered) == 1 and ordered[0] in change.where and ordered[0] not in sources
     shown = [] if is_told else ordered[:_LINES]
     lines = tuple(_line_of(place, at[place], sources.get(place, "")) for place in shown)
-    drawn = tuple(_drawn_in_code(closed, hints))
+    drawn = []  # where the program's code draws from Python's or NumPy's global generator, for findings about these
+    for name in dict.fromkeys(finding.name for finding in closed if finding.about is About.GENERATOR):
+        whose, kind = _GLOBAL.get(name, ("", None))
+        if places := [f"{hint.location} `{hint.name}`" for hint in hints if hint.kind is kind]:
+            drawn.append(f"{whose} global generator, which nobody seeded, is drawn from at {some(places, _LINES)}.")
     others = [finding for finding in closed if not drawn or finding.name not in _GLOBAL]
     return said.Step(
         number=change.number,
@@ -124,10 +132,6 @@ def step_of_plan(
         lines=lines,
         more_lines=len(ordered) - len(lines) if lines else 0,
     )
-
-
-def _comes_last(finding: Finding) -> bool:
-    return finding.may_be_host or (finding.phase is Phase.OTHER and finding.op.startswith(_FILLS))
 
 
 def _line_of(place: str, found: Sequence[Finding], source: str) -> said.StepLine:
@@ -159,14 +163,6 @@ def _ran_as(finding: Finding) -> str:
 
 #: The generators whose draws one recording counts and does not place, by the name of their finding.
 _GLOBAL = {f"generator {seed.partition('.')[2]}": (SEEDED[seed][1], kind) for seed, kind in UNPLACED_DRAWS.items()}
-
-
-def _drawn_in_code(closed: Sequence[Finding], hints: Sequence[CodeHint]) -> Iterator[str]:
-    """Yield where the program's code draws from Python's or NumPy's global generator, for findings about these."""
-    for name in dict.fromkeys(finding.name for finding in closed if finding.about is About.GENERATOR):
-        whose, kind = _GLOBAL.get(name, ("", None))
-        if places := [f"{hint.location} `{hint.name}`" for hint in hints if hint.kind is kind]:
-            yield f"{whose} global generator, which nobody seeded, is drawn from at {some(places, _LINES)}."
 
 
 def asks_for_mode(report: Report) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tracer.divergence.omissions import Omission, ResumedRun
+from tracer.divergence.omissions import ResumedRun
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, first
 from tracer.report.words import joined, plural
@@ -40,7 +40,12 @@ def resumed_blocks(found: ResumedRun, reader: Reader) -> Iterable[said.Block]:
         shown, left_out = first(omissions, reader.rows)
         if shown:
             yield said.Heading(title)
-            yield said.Rows(tuple(map(_row, shown)), left_out=left_out)
+            places = ((said.Code(each.location), " ") if each.location else () for each in shown)
+            rows = (
+                said.Row((*place, each.what), blocks=said.paragraphs(each.remedy))
+                for place, each in zip(places, shown, strict=True)
+            )
+            yield said.Rows(tuple(rows), left_out=left_out)
 
 
 def _sentences(found: ResumedRun) -> Iterable[str]:
@@ -61,8 +66,3 @@ def _sentences(found: ResumedRun) -> Iterable[str]:
         yield f"Not compared: {started} that the script started (`--children`)."
     if found.restored:
         yield f"Restored: {joined(list(found.restored))}."
-
-
-def _row(omission: Omission) -> said.Row:
-    place = (said.Code(omission.location), " ") if omission.location else ()
-    return said.Row((*place, omission.what), blocks=said.paragraphs(omission.remedy))

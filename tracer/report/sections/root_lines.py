@@ -123,10 +123,7 @@ def root_line_blocks(
     note: str = "",
     possible: Sequence[LineSource] = (),
 ) -> Iterator[said.Block]:
-    """The roots that reach a call, each with its values and its way; the others in one line, for whoever reads all.
-
-    ``texts`` has their lines' own, ``held`` what holding them showed; ``possible`` may explain what runs leave.
-    """
+    """The root lines that reach a call, each with values, way and what holding it showed; the others in one line."""
     reaching = [source for source in sources if source.reaches]
     titled = ("Where they begin to differ", reaching), ("What may explain it, without proof", possible)
     for title, listed in titled:
@@ -151,6 +148,14 @@ def _row(source: LineSource, second: str, texts: Mapping[str, str], held: Sequen
     drew = f"It did so {times[2:]}." if times and source.kind is LineKind.DRAW else ""
     differ = f"What differs: {names}{values}{times}." if names else drew
     way = tuple(source.path[:_MOST_ON_THE_WAY])
+    shows = []
+    for each in held:
+        others = f" together with {len(each.lines) - 1} more" if len(each.lines) > 1 else ""
+        where = f"{f' at {each.at}' if each.at else ''}{others}"
+        result = f"Not proven{where}: {each.problem}."
+        if not each.problem:
+            result = f"Held{where}: the runs {'agree' if each.agrees else 'still differ'}."
+        shows += [result] if source.location in each.lines else []
     return said.Row(
         (said.Code(source.location), called, " ", said.Code(text) if text else ""),
         blocks=(
@@ -158,17 +163,8 @@ def _row(source: LineSource, second: str, texts: Mapping[str, str], held: Sequen
             *said.paragraphs(
                 differ,
                 f"From there: {', '.join(way)}." if way else "",
-                *(_shown(each) for each in held if source.location in each.lines),
+                *shows,
                 "" if source.comes_of else remedy_of(source),
             ),
         ),
     )
-
-
-def _shown(held: HeldLine) -> str:
-    others: Sequence[str] = held.lines[1:]
-    together = f" together with {len(others)} more" if others else ""
-    there = f" at {held.at}" if held.at else ""
-    if held.problem:
-        return f"Not proven{there}{together}: {held.problem}."
-    return f"Held{there}{together}: the runs {'agree' if held.agrees else 'still differ'}."

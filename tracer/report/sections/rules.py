@@ -55,7 +55,7 @@ def rule_blocks(rule: Rule, table: RuleTable, examples: Examples = NO_EXAMPLES) 
     yield from _words(rule)
     if (example := examples.of(rule)) is not None:
         yield said.Paragraph(_label(example))
-        yield _code(program(example, table.backend))
+        yield said.Sample(program(example, table.backend).rstrip(), "the example")
 
 
 def overview_blocks(tables: Sequence[RuleTable]) -> Iterator[Block]:
@@ -135,7 +135,8 @@ def _rule_now(rule: Rule, span: VersionSpan, table: RuleTable) -> Iterator[Block
         yield said.Paragraph(f"Compiled by {rule.compiler.capitalize()}, in place of the rules above.")
     yield from _names(rule, _OPS_SHOWN)
     for label, verdicts in (("By default", span.as_is), ("Under deterministic mode", span.in_mode)):
-        yield said.Paragraph((f"{label}: ", _or(verdicts), ", by call" if len(verdicts) > 1 else ""))
+        badges = [(" or " if number else "", said.Badge(verdict)) for number, verdict in enumerate(verdicts)]
+        yield said.Paragraph((f"{label}: ", *badges, ", by call" if len(verdicts) > 1 else ""))
     if len(span.cases) > 1 or any(case.route for case in span.cases):
         yield _conditions(span.cases)
     yield from _words(rule, [case.why for case in span.cases if case.why])
@@ -164,6 +165,12 @@ def _words(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[Block
     yield from (said.Paragraph(f"Evidence, {evidence.kind}: {evidence.ref}") for evidence in rule.evidence)
 
 
+def cases_in_words(case: Case, rest: str, *, is_first: bool) -> list[str]:
+    """The conditions of a case, a line each; what is left for one without any is ``any other call``."""
+    whole = f"any {rest}" if is_first else f"any other {rest}"
+    return [in_words(key, wanted_values(case, key)) for key in case.when] or [whole]
+
+
 def _conditions(cases: Sequence[Case], heading: str = "Calls", rest: str = "call") -> Block:
     """Verdicts by call."""
     rows: list[tuple[Words, ...]] = []
@@ -173,16 +180,6 @@ def _conditions(cases: Sequence[Case], heading: str = "Calls", rest: str = "call
         words: Words = (line, *(said.Soft(further, is_faint=False) for further in more))
         rows.append((words, (said.Badge(case.verdict), through)))
     return said.Table(said.columns(f"{heading}: the first that fits decides", "Verdict"), tuple(rows), is_grid=True)
-
-
-def cases_in_words(case: Case, rest: str, *, is_first: bool) -> list[str]:
-    """The conditions of a case, a line each; what is left for one without any is ``any other call``."""
-    whole = f"any {rest}" if is_first else f"any other {rest}"
-    return [in_words(key, wanted_values(case, key)) for key in case.when] or [whole]
-
-
-def _or(verdicts: tuple[Verdict, ...]) -> Words:
-    return tuple((" or " if number else "", said.Badge(verdict)) for number, verdict in enumerate(verdicts))
 
 
 def from_to(span: VersionSpan) -> str:
@@ -212,16 +209,12 @@ def _examples(explanations: Sequence[Explanation], examples: Examples) -> Iterat
                 served.setdefault(example, {}).setdefault(explanation.backend, rule.id)
     for example, rules in served.items():
         backend = Backend.CUDA if Backend.CUDA in rules else next(iter(rules))
-        code = _code(program(example, backend))
+        code = said.Sample(program(example, backend).rstrip(), "the example")
         yield Rows((Row(f"{_label(example)} {', '.join(rules.values())}", blocks=(code,)),), is_spaced=True)
 
 
 def _label(example: Example) -> str:
     return f"Example (needs a device: {example.cuda_only}):" if example.cuda_only else "Example:"
-
-
-def _code(text: str) -> said.Sample:
-    return said.Sample(text.rstrip(), "the example")
 
 
 # --- rows of the table of settings ------------------------------------------------------------------------

@@ -68,10 +68,7 @@ def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
 def repeated_blocks(
     repeated: Repeated, reader: Reader, plan: Sequence[PlannedChange] | None = None, findings: Sequence[Finding] = ()
 ) -> tuple[said.Block, ...]:
-    """The same without a report on the first run: first what happened, then what to change.
-
-    ``plan`` and ``findings``: those of the report on the first run, with the next steps; nothing if there is none.
-    """
+    """The same without a report on the first run; ``plan`` and ``findings`` are those of such a report, if any."""
     blocks = [said.Paragraph(f"{repeated_headline(repeated)}.", said.Tone.STRONG), *happened_blocks(repeated, reader)]
     if repeated.agrees:
         if risky := [finding for finding in findings if finding.verdict in VARYING]:
