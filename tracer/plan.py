@@ -240,7 +240,8 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
     phase and location of these calls.
     """
     plan = _ByStep(judgement)
-    drafts = _each_closing([draft for write in _WRITERS for draft in write(plan)])
+    writers = (_make_settings, _load_data, _evaluate, _seed, _move_lines, _replace_what_raises, _write_memory)
+    drafts = _each_closing([draft for write in (*writers, _change_what_stays, _find_out) for draft in write(plan)])
 
     def seen(draft: Draft) -> int:
         return sum((finding.op, finding.phase, finding.location) in varied_at for finding in draft.findings)
@@ -506,20 +507,6 @@ def _each_closing(drafts: Sequence[Draft]) -> list[Draft]:
 
 def _is_of_shell(draft: Draft) -> bool:
     return draft.code.startswith(_EXPORT)
-
-
-#: The functions that write each step's changes, in the order of the plan.
-_WRITERS: tuple[Callable[[_ByStep], Iterator[Draft]], ...] = (
-    _make_settings,
-    _load_data,
-    _evaluate,
-    _seed,
-    _move_lines,
-    _replace_what_raises,
-    _write_memory,
-    _change_what_stays,
-    _find_out,
-)
 
 
 def _calls(findings: Sequence[Finding]) -> int:

@@ -266,7 +266,11 @@ def _set(wanted: _Wanted, undo: ExitStack) -> Iterator[str]:
     import torch
 
     if wanted.cublas_workspace is not None and torch.version.hip is None:
-        yield from _set_workspace(wanted.cublas_workspace, undo)
+        was = os.environ.get(CUBLAS_VARIABLE)
+        if not torch.cuda.is_initialized():
+            undo.callback(make(_SETTINGS[CUBLAS_VARIABLE], wanted.cublas_workspace))
+        elif was != wanted.cublas_workspace:  # the other accepted value, or this would have been refused
+            yield f"{CUBLAS_VARIABLE}, which stays {was}: CUDA started with it, and it serves as well."
     if wanted.deterministic is not None:
         yield from _set_mode(wanted.deterministic, wanted.warn_only, undo)
     flags = {
@@ -298,17 +302,6 @@ def _set_mode(mode: bool, warn_only: bool, undo: ExitStack) -> Iterator[str]:
             "Inductor's deterministic flag on other threads, for torch keeps it for each thread:"
             " start the script with TORCHINDUCTOR_DETERMINISTIC=1."
         )
-
-
-def _set_workspace(value: str, undo: ExitStack) -> Iterator[str]:
-    import torch
-
-    was = os.environ.get(CUBLAS_VARIABLE)
-    if torch.cuda.is_initialized():
-        if was != value:  # the other accepted value, or this would have been refused
-            yield f"{CUBLAS_VARIABLE}, which stays {was}: CUDA started with it, and it serves as well."
-        return
-    undo.callback(make(_SETTINGS[CUBLAS_VARIABLE], value))
 
 
 def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:

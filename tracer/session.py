@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tracer.trace.records import FactValue
 
 F = TypeVar("F", bound=Callable[..., Any])
-_IN_TURNS = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 class Session:
@@ -381,7 +380,8 @@ class DeterminismTracer:
 
         Raises ``UsageError`` for a generator and a coroutine, between whose turns other code runs.
         """
-        if any(is_kind(function) for is_kind in _IN_TURNS):
+        in_turns = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        if any(is_kind(function) for is_kind in in_turns):
             raise UsageError(
                 f"{function.__qualname__} runs in turns, and cannot be decorated",
                 hint="use `with recorder:` inside it, around what is to be recorded",

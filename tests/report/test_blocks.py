@@ -15,7 +15,6 @@ from tracer.report import Report, rendered_as
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections import order
-from tracer.report.sections.order import Listed
 
 WORD = "cloudy <img src=x>"
 STEP = said.Step(number=7, title=WORD, remedy="", code="rain()", where="sky.py:1", needs=(), worth="a coat")
@@ -48,7 +47,7 @@ def test_each_kind_of_block_is_drawn_by_each_format(kind: type, monkeypatch: pyt
     def weather(_: Report, __: Reader) -> Section:
         return Section(anchor="weather", title="Weather", blocks=(block,))
 
-    monkeypatch.setattr(order, "SECTIONS", (Listed(weather, Detail.BRIEF),))
+    monkeypatch.setattr(order, "SECTIONS", ((weather, Detail.BRIEF),))
     made = report(finding())
     expected = "seeded" if kind is said.TallyBlock else WORD
     page = made.to_html()
@@ -72,7 +71,7 @@ def weather(made: Report, reader: Reader) -> Section:
 @pytest.fixture(params=list(Detail))
 def depth(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Detail:
     """The row, behind all others."""
-    monkeypatch.setattr(order, "SECTIONS", (*order.SECTIONS, Listed(weather, request.param)))
+    monkeypatch.setattr(order, "SECTIONS", (*order.SECTIONS, (weather, request.param)))
     assert isinstance(request.param, Detail)
     return request.param
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tracer.cli.options import Decorator, option, script_options, together
+from tracer.cli.options import option, script_options, together
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.plain import say
@@ -37,11 +37,6 @@ class _RunCommand(click.Command):
                         args = [*args[:place], f"{_ROWS}=0", *args[place + 1 :]]
                 break
         return super().parse_args(ctx, args)
-
-
-def _switches(**helps: str) -> Decorator:
-    """Options that are switches, each called as its field of ``RecordOptions``, with its help."""
-    return together(*(click.option(_spelled(name), is_flag=True, help=text) for name, text in helps.items()))
 
 
 def _options(
@@ -91,13 +86,16 @@ def _options(
 
 #: ``options``: what is recorded.
 _record_options = together(
-    _switches(
-        values="Keep digests of what every call reads and writes, beside the trace.",
-        magnitudes="Keep how large results are, to compare two configurations.",
-        lines="Keep what each line of the program changed too; implies --values.",
-        data_facts="Look at indices and ties; reads values, so it waits for a device.",
-        children="Record the Python processes that the script starts too.",
-        eager="Run what torch.compile would compile op by op, to see its ops.",
+    *(
+        click.option(name, is_flag=True, help=text)
+        for name, text in {
+            "--values": "Keep digests of what every call reads and writes, beside the trace.",
+            "--magnitudes": "Keep how large results are, to compare two configurations.",
+            "--lines": "Keep what each line of the program changed too; implies --values.",
+            "--data-facts": "Look at indices and ties; reads values, so it waits for a device.",
+            "--children": "Record the Python processes that the script starts too.",
+            "--eager": "Run what torch.compile would compile op by op, to see its ops.",
+        }.items()
     ),
     option("--library", "PACKAGE", "Follow this installed package's lines too; with --lines.", multiple=True),
     option("--shake", "SEED", "Change results by rounding, as a yardstick: changes the run.", type=click.IntRange(0)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from importlib import import_module
@@ -62,20 +62,6 @@ class ModeEffect(NamedTuple):
     """At risk or unknown, then too."""
 
 
-def mode_effect(findings: Iterable[Finding]) -> ModeEffect:
-    """Return the effect of deterministic mode on the calls of ``findings``."""
-    effect = ModeEffect([], [], [])
-    for finding in findings:
-        in_mode, as_is = finding.deterministic_mode, finding.verdict
-        if in_mode is Verdict.RAISES:
-            effect.raises.append(finding)
-        elif in_mode is Verdict.DETERMINISTIC and as_is not in (Verdict.DETERMINISTIC, Verdict.SEEDED):
-            effect.fixed.append(finding)
-        elif in_mode in (*VARYING, Verdict.UNKNOWN) and as_is is not Verdict.DETERMINISTIC:
-            effect.no_effect.append(finding)
-    return effect
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """A trace judged for one target: ``findings``, ``tally`` and ``plan``, in every format.
@@ -130,7 +116,16 @@ class Report:
     @cached_property
     def mode_effect(self) -> ModeEffect:
         """The effect of deterministic mode on what ``findings`` speak of."""
-        return mode_effect(self.findings)
+        effect = ModeEffect([], [], [])
+        for finding in self.findings:
+            in_mode, as_is = finding.deterministic_mode, finding.verdict
+            if in_mode is Verdict.RAISES:
+                effect.raises.append(finding)
+            elif in_mode is Verdict.DETERMINISTIC and as_is not in (Verdict.DETERMINISTIC, Verdict.SEEDED):
+                effect.fixed.append(finding)
+            elif in_mode in (*VARYING, Verdict.UNKNOWN) and as_is is not Verdict.DETERMINISTIC:
+                effect.no_effect.append(finding)
+        return effect
 
     @property
     def spoken_for(self) -> dict[int, Acceptance]:

@@ -303,5 +303,6 @@ def table_frame(report: Report, table: str = "findings") -> pd.DataFrame:
 
     names = list(table_columns(table))
     numbers = [column.name for column in COLUMNS if column.is_number and column.name in names]
-    frame = pd.DataFrame(_cells(report, table), columns=names, dtype=object)
-    return frame.astype(dict.fromkeys(numbers, "int64"))
+    frame: pd.DataFrame = pd.DataFrame(_cells(report, table), columns=names, dtype=object)
+    frame[numbers] = frame[numbers].astype("int64")
+    return frame

@@ -13,7 +13,7 @@ from tests.plan.test_plan import ANYTHING
 from tests.support.build import call, finding, judgement, process_finding, report, target, trace
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, BlindSpotKind, Gradients, Phase, Training, Verdict
-from tracer.report import Report, mode_effect
+from tracer.report import Report
 from tracer.report.blocks import PAGE, Card, Cards
 from tracer.report.render.terminal import to_text
 from tracer.report.sections.answers import evidence_counts, head_of, headline, questions
@@ -268,7 +268,7 @@ def test_what_the_mode_would_do_counts_calls_and_places() -> None:
         backend="cuda",
         settings="default",
     )
-    effect = mode_effect(made.findings)
+    effect = made.mode_effect
     assert [(calls_behind(findings), sites_of(findings)) for findings in effect] == [(5, 2), (5, 1), (0, 0)]
 
 

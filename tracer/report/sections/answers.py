@@ -54,8 +54,6 @@ WITHOUT_TRAINING = {
     " nothing is known of a training",
 }
 
-NOTHING_COMPUTED = "Nothing was computed: the step was recorded on meta tensors"
-
 #: Characters from which a path is shortened in a sentence.
 _LONG = 40
 
@@ -179,8 +177,10 @@ def _of_tables(report: Report) -> tuple[Verdict, str, tuple[str, ...]]:
         return verdict, risk[verdict], ("no optimizer step was recorded",) if untrained else ()
     if report.diverged:
         return Verdict.NONDETERMINISTIC, "Runs differed where the tables know of no risk", ()
-    if judgement.nothing_computed or untrained:
-        return Verdict.UNKNOWN, NOTHING_COMPUTED if judgement.nothing_computed else untrained, ()
+    if judgement.nothing_computed:
+        return Verdict.UNKNOWN, "Nothing was computed: the step was recorded on meta tensors", ()
+    if untrained:
+        return Verdict.UNKNOWN, untrained, ()
     if judgement.meta_calls:  # also where these count as deterministic, being judged for their own device
         verdict = Verdict.UNKNOWN
     calls = plural(report.tally.total, "call")

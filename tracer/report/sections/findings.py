@@ -59,9 +59,6 @@ _NO_PROOF = (
     " That is no proof: nothing was run twice, and a call without a finding rests on a rule, on what torch's builds"
     " launch or on documentation. "
 )
-_ELSEWHERE = "the HTML, CSV and JSON reports have"
-_HEADS = ("Now, then under the mode", "Calls", "Op and place", "What to do")
-_COLUMNS = said.columns(*_HEADS, brief=_HEADS[0], figures=(_HEADS[1],), long=_HEADS[2])
 
 
 class FindingRow(NamedTuple):
@@ -272,7 +269,9 @@ def _table(report: Report, findings: Sequence[Finding], reader: Reader) -> list[
             advice |= dict.fromkeys(closed & advice.keys(), f"as change {change.number}")
         rows, left_out = rows_of(findings, lambda finding: advice[id(finding)], reader.findings), 0
     cells = tuple(_cells(row, "--verbose" if row.is_rest else advice[id(row.first)]) for row in rows)
-    return [said.Table(_COLUMNS, cells, "finding", left_out, _ELSEWHERE, is_grouped=True)]
+    heads = ("Now, then under the mode", "Calls", "Op and place", "What to do")
+    columns = said.columns(*heads, brief=heads[0], figures=(heads[1],), long=heads[2])
+    return [said.Table(columns, cells, "finding", left_out, "the HTML, CSV and JSON reports have", is_grouped=True)]
 
 
 def _advice(finding: Finding) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from tracer.names import Detail
 from tracer.report import Report
@@ -25,17 +24,6 @@ from tracer.report.sections.process import (
     settings,
 )
 
-_DEPTHS = tuple(Detail)
-
-
-class Listed(NamedTuple):
-    """A section of a report."""
-
-    make: Callable[[Report, Reader], Section | None]
-    """The section for a reader; ``None`` where there is nothing to say."""
-    depth: Detail
-    """The detail from which a reader is shown it."""
-
 
 def runs(report: Report, reader: Reader) -> Section | None:
     """Return the section on several runs; a report on one run loads none of what reads their values."""
@@ -46,35 +34,37 @@ def runs(report: Report, reader: Reader) -> Section | None:
     return Section(anchor="parting", title="What happened", blocks=tuple(happened_blocks(report.repeated, reader)))
 
 
-SECTIONS: tuple[Listed, ...] = (
-    Listed(runs, Detail.USUAL),
-    Listed(refuted, Detail.BRIEF),
-    Listed(plan, Detail.BRIEF),
-    Listed(questions, Detail.BRIEF),
-    Listed(hints, Detail.USUAL),
-    Listed(calls, Detail.WHOLE),
-    Listed(own_lines, Detail.WHOLE),
-    Listed(findings, Detail.BRIEF),
-    Listed(settled, Detail.USUAL),
-    Listed(compiled, Detail.USUAL),
-    Listed(rows, Detail.USUAL),
-    Listed(settings, Detail.WHOLE),
-    Listed(draws, Detail.USUAL),
-    Listed(memory, Detail.WHOLE),
-    Listed(loading, Detail.USUAL),
-    Listed(collectives, Detail.USUAL),
-    Listed(ranks, Detail.USUAL),
-    Listed(processes, Detail.USUAL),
-    Listed(unknown, Detail.WHOLE),
-    Listed(not_seen, Detail.USUAL),
-    Listed(environment, Detail.WHOLE),
+#: Makes a section for a reader; ``None`` where there is nothing to say.
+Make = Callable[[Report, Reader], Section | None]
+#: Each with the detail from which a reader is shown it.
+SECTIONS: tuple[tuple[Make, Detail], ...] = (
+    (runs, Detail.USUAL),
+    (refuted, Detail.BRIEF),
+    (plan, Detail.BRIEF),
+    (questions, Detail.BRIEF),
+    (hints, Detail.USUAL),
+    (calls, Detail.WHOLE),
+    (own_lines, Detail.WHOLE),
+    (findings, Detail.BRIEF),
+    (settled, Detail.USUAL),
+    (compiled, Detail.USUAL),
+    (rows, Detail.USUAL),
+    (settings, Detail.WHOLE),
+    (draws, Detail.USUAL),
+    (memory, Detail.WHOLE),
+    (loading, Detail.USUAL),
+    (collectives, Detail.USUAL),
+    (ranks, Detail.USUAL),
+    (processes, Detail.USUAL),
+    (unknown, Detail.WHOLE),
+    (not_seen, Detail.USUAL),
+    (environment, Detail.WHOLE),
 )
 
 
 def sections_of(report: Report, reader: Reader) -> Iterator[Section]:
     """The sections that have something to say to ``reader``."""
-    for listed in SECTIONS:
-        if _DEPTHS.index(listed.depth) <= _DEPTHS.index(reader.detail):
-            section = listed.make(report, reader)
-            if section is not None:
-                yield section
+    depths = [*Detail]
+    for make, depth in SECTIONS:
+        if depths.index(depth) <= depths.index(reader.detail) and (section := make(report, reader)) is not None:
+            yield section

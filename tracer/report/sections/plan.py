@@ -20,10 +20,6 @@ from tracer.tables.settings import MODE
 from tracer.trace.records import CodeHint
 
 _NOTHING = "Nothing that was recorded asks for a change"
-_AFTER_RUNS = "First what runs were seen to differ by, root for root; then what else can make them differ."
-_SEEN_ONLY = "What the runs differ by stands above; the tables know of no change for it."
-_FEWEST = "The fewest changes that remove the most, in the order in which to make them."
-_PROOF = "The proof is two runs, compared bit by bit: `tracer repeat`."
 #: Lines of one change, and ops of one line, that are named.
 _LINES, _OPS = 3, 2
 
@@ -33,13 +29,16 @@ def plan(report: Report, reader: Reader) -> Section | None:
     shown, left_out = first(listed(report, reader), reader.changes)
     if not shown and not reader.is_whole:
         return None
-    lead = f"{_NOTHING}; what follows is a suggestion."
     if report.diverged:
-        lead = _AFTER_RUNS
+        lead = "First what runs were seen to differ by, root for root; then what else can make them differ."
     elif any(change.closes for change in report.plan):
-        lead = _FEWEST
-    nothing = _SEEN_ONLY if report.diverged else f"{_NOTHING}."
-    blocks: tuple[said.Block, ...] = (said.lead(lead if shown else nothing),) if reader.is_whole else ()
+        lead = "The fewest changes that remove the most, in the order in which to make them."
+    else:
+        lead = f"{_NOTHING}; what follows is a suggestion."
+    if not shown:
+        seen_only = "What the runs differ by stands above; the tables know of no change for it."
+        lead = seen_only if report.diverged else f"{_NOTHING}."
+    blocks: tuple[said.Block, ...] = (said.lead(lead),) if reader.is_whole else ()
     if shown:
         closed = ([report.findings[position] for position in change.findings] for change in shown)
         trace = report.judgement.trace
@@ -49,7 +48,7 @@ def plan(report: Report, reader: Reader) -> Section | None:
         )
         blocks += (said.Steps(tuple(steps), left_out),)
         if not report.diverged:
-            blocks += (said.quiet(_PROOF),)
+            blocks += (said.quiet("The proof is two runs, compared bit by bit: `tracer repeat`."),)
     return Section(anchor="plan", title="What to change", label="Plan", blocks=blocks)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tracer.findings import FillCost, Judgement
-from tracer.names import SEVERITY, About, BlindSpotKind, ChildState, HintKind, SeedOrigin, StartedBy, Verdict
+from tracer.names import SEVERITY, About, ChildState, HintKind, SeedOrigin, StartedBy, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import Report
 from tracer.report import blocks as said
@@ -30,7 +30,7 @@ from tracer.report.words import (
 )
 from tracer.tables.settings import DECLARED
 from tracer.trace.differences import RankComparison
-from tracer.trace.records import GROUP_SIZE, Allocation, BlindSpot, Child, Draw, Environment, Loader, TraceSource
+from tracer.trace.records import GROUP_SIZE, Allocation, Child, Draw, Environment, Loader, TraceSource
 
 #: Settings, generators and loaders that are named where one line must do; hints of one screen.
 _GIST, _HINTS = 2, 5
@@ -185,6 +185,24 @@ def _place_cells(record: Draw | Allocation) -> tuple[Words, ...]:
     return said.Code(name_of(record.op)), record.phase.value, said.Code(record.module), said.Code(_place(record))
 
 
+def fill_words(fill: FillCost) -> str:
+    """Return the cost of filling unwritten memory, and whether the step was seen to need it."""
+    amount = f"{plural(fill.calls, 'call')}, {size(fill.bytes)}"
+    cost = f"As the settings stand, memory that nobody has written yet is not filled: {amount}."
+    advice, need = "what they read can be anything", "the step looks as if it needs no fill"
+    if fill.is_on:
+        cost = f"Deterministic mode fills memory that nobody has written yet: {amount}."
+        advice, need = "leave the fill on until that is mended", "turning the fill off looks safe for this step"
+    if fill.reads:
+        reads = plural(fill.reads, "call reads", "calls read")
+        return f"{cost} {reads} memory before it was wholly written: {advice}."
+    rest = f"so {need}. That is evidence, not proof: memory that kernels allocate inside cannot be seen."
+    if fill.unfollowed:
+        calls = plural(fill.unfollowed, "call")
+        rest = f"but the memory of {calls} could not be followed: whether the step needs the fill is not known."
+    return f"{cost} No read before a write was seen, {rest}"
+
+
 def memory(report: Report, reader: Reader) -> Section | None:
     """Memory that was given without being written, and what filling it costs."""
     findings = _findings(report, reader, About.MEMORY, About.OVERLAP)
@@ -263,37 +281,12 @@ def _place(record: Draw | Allocation | Loader) -> str:
     return f"{record.location}{f' ({led})' if led else ''}" if record.location else led or "place not recorded"
 
 
-def fill_words(fill: FillCost) -> str:
-    """Return the cost of filling unwritten memory, and whether the step was seen to need it."""
-    amount = f"{plural(fill.calls, 'call')}, {size(fill.bytes)}"
-    if fill.is_on:
-        cost = f"Deterministic mode fills memory that nobody has written yet: {amount}."
-    else:
-        cost = f"As the settings stand, memory that nobody has written yet is not filled: {amount}."
-    if fill.reads:
-        reads = plural(fill.reads, "call reads", "calls read")
-        advice = "leave the fill on until that is mended" if fill.is_on else "what they read can be anything"
-        return f"{cost} {reads} memory before it was wholly written: {advice}."
-    if fill.unfollowed:
-        return (
-            f"{cost} No read before a write was seen, but the memory of {plural(fill.unfollowed, 'call')} could not be"
-            " followed: whether the step needs the fill is not known."
-        )
-    need = "turning the fill off looks safe for this step" if fill.is_on else "the step looks as if it needs no fill"
-    return (
-        f"{cost} No read before a write was seen, so {need}. That is evidence, not proof: memory that kernels allocate"
-        " inside cannot be seen."
-    )
-
-
 def _loader_cells(loader: Loader) -> tuple[Words, ...]:
     """One ``DataLoader``: its place, workers and order, which generator these come from, how often it was iterated."""
     origin = loader.origin
-    workers: Words = "none"
-    if loader.workers:
-        started = f", started by {loader.start_method}" if loader.start_method else ""
-        init = "with" if loader.has_worker_init else "without"
-        workers = f"{loader.workers:,}{started}, {init} worker_init_fn"
+    started = f", started by {loader.start_method}" if loader.start_method else ""
+    init = "with" if loader.has_worker_init else "without"
+    workers = f"{loader.workers:,}{started}, {init} worker_init_fn" if loader.workers else "none"
     source: Words = said.Soft("nothing")
     order = _order(loader)
     if loader.shuffles or loader.workers:
@@ -325,12 +318,10 @@ def not_seen(report: Report, reader: Reader) -> Section | None:
         for spot in report.blind_spots
     )
     blocks = (said.lead(lead), said.Rows(rows, anchor="not-seen"))
-    counts: dict[BlindSpotKind, list[BlindSpot]] = {}
-    for spot in report.blind_spots:
-        counts.setdefault(spot.kind, []).append(spot)
     gists = []
-    for kind, spots in counts.items():
-        places = some(list(dict.fromkeys(spot.location for spot in spots if spot.location)), 2)
+    for kind in dict.fromkeys(spot.kind for spot in report.blind_spots):
+        located = (spot.location for spot in report.blind_spots if spot.kind is kind and spot.location)
+        places = some(list(dict.fromkeys(located)), 2)
         what = kind.headline or kind.banner.lower() or kind.value
         gists.append(f"{what}{f' ({places})' if places else ''}")
     gist = f"{'; '.join(gists)}. `tracer repeat` compares what comes of it."
@@ -492,12 +483,13 @@ def ranks(report: Report, reader: Reader) -> Section | None:
     """The section, where several ranks were compared."""
     if report.ranks is None:
         return None
-    blocks: list[said.Block] = [said.lead(agreement(report.ranks))]
+    agree = agreement(report.ranks)
+    blocks: list[said.Block] = [said.lead(agree)]
     for title, rows in (("Settings", setting_rows(report.ranks)), ("Calls", call_rows(report.ranks))):
         shown, left_out = first(tuple(rows), min(ROWS, reader.rows))
         blocks += [said.Heading(title), said.Bullets(shown, left_out)] if shown else []
-    gist = agreement(report.ranks) if report.ranks.are_identical else ""
-    return Section(anchor="ranks", title="Ranks", blocks=tuple(blocks), gist=gist)
+    is_short = report.ranks.are_identical
+    return Section(anchor="ranks", title="Ranks", blocks=tuple(blocks), gist=agree if is_short else "")
 
 
 def agreement(compared: RankComparison) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -533,29 +534,27 @@ def _all_calls(calls: int) -> str:
 
 def losses_sentence(losses: Sequence[Loss], second: str) -> str:
     """``The losses diverge at step 3: 0.41 in run 1, 0.39 in run 2``, without its full stop."""
-    loss = next((loss for loss in losses if loss.differs), None)
-    nan = nan_clause(losses)
-    also = f"; {nan}" if nan else ""
+
+    def both(loss: Loss) -> Sequence[str]:
+        """Both values, with as many digits as tell them apart."""
+        values = loss.first, loss.second
+        pairs = [["none" if value is None else f"{value:.{digits}g}" for value in values] for digits in (6, 9, 17)]
+        return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
+
+    also = f"; {nan}" if (nan := nan_clause(losses)) else ""
+    loss, last = next((loss for loss in losses if loss.differs), None), losses[-1]
     if loss is None:
         return f"The losses of both runs agree in {plural(len(losses), 'step')}{also}"
-    last = losses[-1]
-    ends = "; at step {} they are {} and {}".format(last.step, *_numbers(last)) if last != loss else ""
-    values = "{} in run 1, {} in {}".format(*_numbers(loss), second)
-    return f"The losses diverge at step {loss.step}: {values}{ends}{also}"
+    ends = "; at step {} they are {} and {}".format(last.step, *both(last)) if last != loss else ""
+    return "The losses diverge at step {}: {} in run 1, {} in {}{}{}".format(loss.step, *both(loss), second, ends, also)
 
 
 def nan_clause(losses: Sequence[Loss]) -> str:
     """Since when both losses are NaN, so that agreement says nothing; empty where the last ones are numbers."""
-    pairs = enumerate((loss.first, loss.second) for loss in losses)
-    numbers = [place for place, pair in pairs if not all(value is not None and math.isnan(value) for value in pair)]
-    begins = numbers[-1] + 1 if numbers else 0
-    if begins == len(losses):
+    lost = takewhile(lambda loss: all(math.isnan(value or 0) for value in (loss.first, loss.second)), reversed(losses))
+    begins = [loss.step for loss in lost]
+    if not begins:
         return ""
-    return "the loss is NaN in every step" if not begins else f"the loss is NaN from step {losses[begins].step} on"
-
-
-def _numbers(loss: Loss) -> list[str]:
-    """Both values, with as many digits as tell them apart."""
-    both = loss.first, loss.second
-    pairs = [["none" if value is None else f"{value:.{digits}g}" for value in both] for digits in (6, 9, 17)]
-    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
+    return (
+        "the loss is NaN in every step" if len(begins) == len(losses) else f"the loss is NaN from step {begins[-1]} on"
+    )
