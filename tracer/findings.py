@@ -9,14 +9,7 @@ import msgspec
 
 from tracer import names
 from tracer.trace.file import Trace
-from tracer.trace.records import (
-    Child,
-    Draw,
-    FactValue,
-    Place,
-    Placed,
-    Tried,
-)
+from tracer.trace.records import Child, Draw, FactValue, Place, Placed, Tried
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

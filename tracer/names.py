@@ -382,12 +382,7 @@ class SeedOrigin(SaidWord):
     PROGRAM = "program", "seeded", "seeded by the program", Verdict.SEEDED
     RESTORED = "restored", "restored", "given a saved state by the program", Verdict.SEEDED
     FIXED = "fixed", "fixed", "never seeded; torch starts such a generator from a fixed number", Verdict.SEEDED
-    MACHINE = (
-        "machine",
-        "not seeded",
-        "left to the machine: another state in every process",
-        Verdict.NONDETERMINISTIC,
-    )
+    MACHINE = ("machine", "not seeded", "left to the machine: another state in every process", Verdict.NONDETERMINISTIC)
     UNSEEN = "unseen", "not known", "may have been seeded before recording began", Verdict.UNKNOWN
     DEVICE = (
         "device",

@@ -32,16 +32,7 @@ from tracer.names import (
 )
 from tracer.ops import spoken
 from tracer.plain import literal
-from tracer.tables.settings import (
-    CUBLAS_VARIABLE,
-    DECLARED,
-    FORWARD,
-    MODE,
-    SEEDS,
-    PlanOrder,
-    declared,
-    variable_line,
-)
+from tracer.tables.settings import CUBLAS_VARIABLE, DECLARED, FORWARD, MODE, SEEDS, PlanOrder, declared, variable_line
 from tracer.trace.file import Trace
 from tracer.trace.records import ORIGIN, SEEDED_AT, FactValue, is_set_up, kind_drawn_from
 

@@ -72,10 +72,7 @@ def command(
         report = judge_job(loaded, **target)
         trace = report.judgement.trace
         report = replace(
-            report,
-            traces=tuple(Path(path).name for path in traces),
-            strict=target["strict"],
-            has_hints=not no_hints,
+            report, traces=tuple(Path(path).name for path in traces), strict=target["strict"], has_hints=not no_hints
         )
         how: dict[str, Any] = {"table": table or "findings", "detail": detail}
         rendered = render_report(report, [place for place in wanted if place[0] != "html"], **how)

@@ -43,12 +43,7 @@ when the call's result varied, 0 when every run agreed, 2 when it lacks somethin
     type=click.Path(path_type=Path),
 )
 def command(
-    trace: str,
-    finding: str,
-    target: dict[str, Any],
-    with_values: bool,
-    imports: tuple[str, ...],
-    output: Path | None,
+    trace: str, finding: str, target: dict[str, Any], with_values: bool, imports: tuple[str, ...], output: Path | None
 ) -> int:
     """Write a program that makes the call of FINDING in TRACE again and counts its distinct results.
 

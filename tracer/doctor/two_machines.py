@@ -143,12 +143,7 @@ class MachineComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_machines(
-    table: EnvironmentTable,
-    first: Machine,
-    second: Machine,
-    *,
-    names: tuple[str, str],
-    backend: Backend | None = None,
+    table: EnvironmentTable, first: Machine, second: Machine, *, names: tuple[str, str], backend: Backend | None = None
 ) -> MachineComparison:
     """Compare two machines, ordered by what ``table`` knows of a difference; ``names`` are shown.
 

@@ -7,16 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tracer.findings import Finding, Judgement
-from tracer.names import (
-    SEVERITY,
-    About,
-    Backend,
-    Cause,
-    Phase,
-    Settings,
-    Training,
-    Verdict,
-)
+from tracer.names import SEVERITY, About, Backend, Cause, Phase, Settings, Training, Verdict
 from tracer.ops import spoken
 from tracer.plan import name_of, op_of, place_of
 

@@ -6,15 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracer.names import (
-    SEVERITY,
-    DeterministicMode,
-    Direction,
-    Phase,
-    RegionInside,
-    RowOutcome,
-    Verdict,
-)
+from tracer.names import SEVERITY, DeterministicMode, Direction, Phase, RegionInside, RowOutcome, Verdict
 from tracer.plan import name_of
 from tracer.report import Report
 from tracer.report import blocks as said

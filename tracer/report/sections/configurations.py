@@ -6,12 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from tracer.divergence.joined_ranks import ROUNDING, SIGNIFICANT, Lack, OtherDraws
-from tracer.divergence.magnitudes import (
-    CompareVerdict,
-    Comparison,
-    Flip,
-    PlaceDifference,
-)
+from tracer.divergence.magnitudes import CompareVerdict, Comparison, Flip, PlaceDifference
 from tracer.names import Phase, PlaceKind, Verdict
 from tracer.ops import row_of
 from tracer.report import blocks as said

@@ -11,15 +11,7 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Block, Row, Rows, Words, first, quiet
 from tracer.report.words import VERDICTS, plural
 from tracer.tables.conditions import wanted_values
-from tracer.tables.explaining import (
-    NO_EXAMPLES,
-    Example,
-    Examples,
-    Explanation,
-    VersionSpan,
-    program,
-    spans,
-)
+from tracer.tables.explaining import NO_EXAMPLES, Example, Examples, Explanation, VersionSpan, program, spans
 from tracer.tables.rules import GRADES, AnsweredRule, Case, Rule, RuleTable, in_words, strongest
 from tracer.tables.setting_rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.translation import STAYS
