@@ -75,7 +75,7 @@ def write_whole(
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.writelines([data] if isinstance(data, bytes) else data)
-            if target.exists():
+            if os.path.exists(target):
                 mode = target.stat().st_mode & 0o777
             else:
                 umask = os.umask(0)

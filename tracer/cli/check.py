@@ -175,8 +175,8 @@ def command(
     if os.environ.get("GITHUB_ACTIONS") == "true":
         below = ""  # the working directory as seen from the repository's folder
         with suppress(OSError, ValueError):
-            repository = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
-            below = Path.cwd().resolve().relative_to(repository).as_posix().removeprefix(".")
+            folder = Path.cwd().resolve().relative_to(Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve())
+            below = "" if folder == Path() else folder.as_posix()
         for line in annotated(decision.failing, below):
             show(line)
     required = require_training or (configured.require_training and not allow_no_training)

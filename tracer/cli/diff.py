@@ -291,7 +291,7 @@ def _are_magnitudes(*paths: str) -> bool:
     from tracer.trace.file import values_of_ranks
     from tracer.trace.values import read_header
 
-    headers = [read_header(values_of_ranks(path)[0]) for path in paths]
+    headers = (read_header(values_of_ranks(path)[0]) for path in paths)
     return all(header is not None and header.magnitudes and not header.digests for header in headers)
 
 

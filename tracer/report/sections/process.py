@@ -378,10 +378,12 @@ def _settings(environment: Environment, differing: tuple[str, ...]) -> Iterator[
 
     for field, name in _NAMES.items():
         value = getattr(environment, field)
-        if isinstance(value, tuple):
+        if isinstance(value, bool):
+            value = "on" if value else "off"
+        elif isinstance(value, tuple):
             value = ", ".join(map(str, value)) or "none"
         if value is not None:
-            yield pair(name, {"True": "on", "False": "off"}.get(str(value), str(value)), field)
+            yield pair(name, str(value), field)
     for device in environment.devices:
         capability = f" (compute capability {device.capability})" if device.capability else ""
         yield pair("device", f"{device.name}{capability}", "devices")
