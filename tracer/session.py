@@ -436,17 +436,16 @@ class DeterminismTracer:
         return judge_job(traces, backend=backend, torch=torch, settings=settings, strict=strict, host=tuple(host))
 
 
-_HERE = threading.local()
-
-
 def _guards() -> dict[int, _ThreadGuard]:
     """Guards of the sessions that this thread is inside of; they are freed when the thread ends."""
-    guards: dict[int, _ThreadGuard] = _HERE.__dict__.setdefault("guards", {})
+    guards: dict[int, _ThreadGuard] = _ThreadGuard.here.__dict__.setdefault("guards", {})
     return guards
 
 
 class _ThreadGuard:
     """Leaves a session when the thread that is inside of it ends."""
+
+    here = threading.local()
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -16,13 +16,6 @@ from tracer.cli.output import drop_output
 from tracer.errors import TracerError, reason_of
 from tracer.plain import one_line, say
 
-INTERRUPTED = -signal.SIGINT
-"""The exit code on control-C: a code below zero is the signal that this process then dies of, as Python does."""
-BROKEN_PIPE = 141
-"""The exit code in a shell for a program whose reader went away (``tracer report ... | head``)."""
-UNFLUSHED = 120
-"""Python's exit code if the last of its output cannot be written."""
-
 #: Each subcommand's module, and the line that the group's help shows.
 COMMANDS = {
     "demo": ("tracer.cli.demo", "Record and report a bundled training step."),
@@ -87,10 +80,10 @@ def main(args: Sequence[str] | None = None) -> None:
             sys.stdout.flush()
     except BrokenPipeError:
         drop_output()
-        code = BROKEN_PIPE
+        code = 141  # as a shell has it of a program whose reader went away (``tracer report ... | head``)
     except OSError as problem:  # what the script printed
         drop_output()
-        code = _refuse(f"cannot write standard output: {reason_of(problem)}", code or UNFLUSHED)
+        code = _refuse(f"cannot write standard output: {reason_of(problem)}", code or 120)  # Python's own code
     if code < 0:
         from tracer.runner.interrupts import end_by
 
@@ -113,7 +106,7 @@ def _invoke(args: list[str]) -> int:
     except TracerError as problem:
         return _refuse(str(problem), problem.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        return _refuse("interrupted", INTERRUPTED)
+        return _refuse("interrupted", -signal.SIGINT)  # the signal that this process then dies of, as Python does
     except BrokenPipeError:
         raise
     except OSError as problem:

@@ -82,10 +82,7 @@ def joined(parts: Sequence[str]) -> str:
 
 def first_sentence(text: str) -> str:
     """The first sentence of a reason, which stands for the whole where there is little room."""
-    return _SENTENCE.split(text, 1)[0]
-
-
-_SENTENCE = re.compile(r"(?<=[.])\s+")
+    return re.split(r"(?<=[.])\s+", text, maxsplit=1)[0]
 
 
 def some(parts: Sequence[str], limit: int | None, join: str = ", ") -> str:
@@ -119,9 +116,6 @@ def target_words(judgement: Judgement) -> tuple[str, str]:
 
 
 # --- how a finding is called ------------------------------------------------------------------------------
-
-#: What there is once in a process, at however many places it shows.
-_EVERYWHERE = (About.SETTING, About.GENERATOR)
 
 
 def is_call(finding: Finding) -> bool:
@@ -217,8 +211,9 @@ def of_the_process(findings: Iterable[Finding]) -> list[str]:
     """Return the parts of the process that ``findings`` cover, counted: ``2 settings``, ``1 unseeded generator``."""
     things: dict[tuple[About, bool], set[tuple[str, ...]]] = {}
     for finding in findings:
-        if not is_call(finding):
-            place = () if finding.about in _EVERYWHERE else (finding.op, finding.location, finding.called_from)
+        if not is_call(finding):  # settings and generators are one each, at however many places they show
+            is_one = finding.about in (About.SETTING, About.GENERATOR)
+            place = () if is_one else (finding.op, finding.location, finding.called_from)
             things.setdefault((finding.about, finding.verdict is Verdict.UNKNOWN), set()).add((finding.subject, *place))
     parts = []
     for about in About:

@@ -17,11 +17,7 @@ from tracer.tables.setting_rows import CATEGORIES, RESERVED, EnvironmentTable, S
 from tracer.tables.translation import STAYS
 from tracer.tables.versions import reviewed_in_words, reviewed_releases, speaks_of
 
-#: Ops of a rule that an explanation names; ``tracer tables show`` names all.
-_OPS_SHOWN = 12
 _LETTERS = {grade: "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0] for grade in GRADES}
-#: How a candidate reads that is no op's name.
-_SPOKEN = {"": "no op that is known", STAYS: "itself"}
 
 
 def explanation_blocks(
@@ -99,7 +95,8 @@ def _reach(explanation: Explanation) -> Iterator[Block]:
     table = explanation.table
     releases = reviewed_releases(table.reviewed)
     for row in explanation.becomes:
-        names = dict.fromkeys(_SPOKEN.get(candidate.op, candidate.op) for candidate in row.becomes)
+        spoken = {"": "no op that is known", STAYS: "itself"}
+        names = dict.fromkeys(spoken.get(candidate.op, candidate.op) for candidate in row.becomes)
         yield said.Paragraph(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}")
     if not explanation.rules:
         yield said.Paragraph(_without_rule(explanation))
@@ -125,7 +122,7 @@ def _without_rule(explanation: Explanation) -> str:
 def _rule_now(rule: Rule, span: VersionSpan, table: RuleTable) -> Iterator[Block]:
     if isinstance(rule, AnsweredRule):
         yield said.Paragraph(f"Compiled by {rule.compiler.capitalize()}, in place of the rules above.")
-    yield from _names(rule, _OPS_SHOWN)
+    yield from _names(rule, 12)
     for label, verdicts in (("By default", span.as_is), ("Under deterministic mode", span.in_mode)):
         badges = [(" or " if number else "", said.Badge(verdict)) for number, verdict in enumerate(verdicts)]
         yield said.Paragraph((f"{label}: ", *badges, ", by call" if len(verdicts) > 1 else ""))
