@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import io
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +16,17 @@ from torch import nn
 from tests.support.lines import groups, line_of, one, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, RegionInside
-from tracer.recording import blind_spots
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.trace.records import BlindSpot
 
 
 def spots(tracer: DeterminismTracer, kind: BlindSpotKind) -> list[BlindSpot]:
     return [spot for spot in tracer.trace.blind_spots if spot.kind is kind]
+
+
+def made_here(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+    """A backend that nobody knows."""
+    return graph.forward
 
 
 def test_an_ordinary_step_has_no_blind_spot() -> None:
@@ -33,9 +36,6 @@ def test_an_ordinary_step_has_no_blind_spot() -> None:
 
 @pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="this torch has no modes that let compiled code be")
 def test_a_function_that_an_unknown_backend_compiles_is_reported_at_the_line_that_called_it() -> None:
-    def made_here(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
-        return graph.forward
-
     compiled = torch.compile(lambda x: x.sin() + 1, backend=made_here, fullgraph=True)
 
     def step() -> None:
@@ -67,9 +67,6 @@ def test_compiled_code_that_another_mode_sends_back_to_eager_is_reported() -> No
 @pytest.mark.skipif(compile_seams.SEES_REGIONS, reason="this torch's compiled regions are seen")
 def test_where_a_torch_shows_no_region_compiled_code_is_named_and_compiled_as_often_as_without_the_recorder() -> None:
     from torch._dynamo.utils import counters
-
-    def made_here(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
-        return graph.forward
 
     torch._dynamo.reset()
     counters.clear()
@@ -174,24 +171,6 @@ def test_worker_processes_of_a_loader_are_reported() -> None:
     assert "1 worker" in spot.detail
     assert spot.count == 2, "one for each time that a loader was iterated, whatever its batches"
     assert not spots(record(lambda: list(torch.utils.data.DataLoader(data))), BlindSpotKind.DATALOADER)
-
-
-def test_everything_watched_is_put_back_even_when_recorders_end_out_of_order() -> None:
-    loader = torch.utils.data.dataloader._BaseDataLoaderIter
-    original = loader.__next__
-    filters = list(warnings.filters)
-    scripted = vars(torch._C.ScriptFunction).get("__call__")  # torch's own test utilities put one there
-    first, second = DeterminismTracer(), DeterminismTracer()
-    first.__enter__()
-    assert loader.__next__ is not original
-    second.__enter__()
-    second.__exit__(None, None, None)
-    assert loader.__next__ is not original
-    first.__exit__(None, None, None)
-    assert loader.__next__ is original
-    assert vars(torch._C.ScriptFunction).get("__call__") is scripted
-    assert list(warnings.filters) == filters
-    assert not blind_spots.WATCHES.placed
 
 
 # --- what torch itself runs otherwise here ---
@@ -307,9 +286,7 @@ def _loaded() -> None:
     ],
     ids=lambda value: f"line {value.__code__.co_firstlineno}" if callable(value) else None,
 )
-def test_memory_that_no_op_gave_is_reported_where_it_may_be_unwritten(
-    step: Callable[[], object], expected: str
-) -> None:
+def test_memory_that_no_op_gave_is_reported_where_unwritten(step: Callable[[], object], expected: str) -> None:
     found = spots(record(step), BlindSpotKind.MEMORY)
     assert [spot.detail.partition(":")[0] for spot in found] == [expected] * bool(expected)
 

@@ -23,11 +23,26 @@ def output() -> torch.Tensor:
     return torch.nn.Linear(4, 4)(torch.ones(2, 4))
 
 
-def source_is_written() -> None:
-    buffer, there = torch.ones(4), torch.empty(4)
-    there.copy_(buffer, non_blocking=True)  # here
-    there.mul(2)
-    buffer.zero_()
+def copied(then: Callable[[torch.Tensor, torch.Tensor], object], non_blocking: bool = True) -> Callable[[], None]:
+    """A buffer that is copied, and what is done next with the buffer and with its copy."""
+
+    def step() -> None:
+        buffer, there = torch.ones(4), torch.empty(4)
+        there.copy_(buffer, non_blocking=non_blocking)  # here
+        then(buffer, there)
+
+    return step
+
+
+def fetched(then: Callable[[torch.Tensor], object]) -> Callable[[], None]:
+    """A result that is copied to the host, and what is done next with the copy."""
+
+    def step() -> None:
+        host = torch.empty(2, 4)
+        host.copy_(output().detach(), non_blocking=True)  # here
+        then(host)
+
+    return step
 
 
 def sources_of_a_list_are_written() -> None:
@@ -36,49 +51,20 @@ def sources_of_a_list_are_written() -> None:
     buffers[1].zero_()
 
 
-def number_of_the_host_is_read() -> None:
-    buffer, there = torch.ones(4), torch.empty(4)
-    there.copy_(buffer, non_blocking=True)  # here
-    torch.ones(2).sum().item()
-    buffer.zero_()
-
-
-def result_is_read() -> None:
-    host = torch.empty(2, 4)
-    host.copy_(output().detach(), non_blocking=True)  # here
-    host.mean()
-
-
-def result_goes_to_numpy() -> None:
-    host = torch.empty(2, 4)
-    host.copy_(output().detach(), non_blocking=True)  # here
-    host.numpy()
-
-
 @pytest.mark.parametrize(
     "step",
     [
-        *(source_is_written, sources_of_a_list_are_written, number_of_the_host_is_read),
-        *(result_is_read, result_goes_to_numpy),
+        copied(lambda buffer, there: (there.mul(2), buffer.zero_())),
+        copied(lambda buffer, there: (torch.ones(2).sum().item(), buffer.zero_())),  # a number of the host
+        sources_of_a_list_are_written,
+        fetched(lambda host: host.mean()),
+        fetched(lambda host: host.numpy()),
     ],
 )
 def test_memory_of_a_copy_that_nobody_waited_for_is_conditional_on_a_gpu(step: Callable[[], None]) -> None:
     trace = record(step).trace
     assert placed(trace, backend="cuda") == [(str(line_of(step, "# here")), Verdict.CONDITIONAL)]
     assert placed(trace, backend="cpu") == placed(trace) == []
-
-
-def it_waits() -> None:
-    buffer, there = torch.ones(4), torch.empty(4)
-    there.copy_(buffer)
-    buffer.zero_()
-
-
-def a_number_is_read() -> None:
-    buffer, there = torch.ones(4), torch.empty(4)
-    there.copy_(buffer, non_blocking=True)
-    output().sum().item()
-    buffer.zero_()
 
 
 def it_stays_on_the_host() -> None:
@@ -92,22 +78,15 @@ def source_is_left_alone() -> None:
         static.mul(2)
 
 
-def source_is_read_again() -> None:
-    buffer, there = torch.ones(4), torch.empty(4)
-    there.copy_(buffer, non_blocking=True)
-    buffer.sum()
-
-
-def result_is_left_alone() -> None:
-    torch.empty(2, 4).copy_(output().detach(), non_blocking=True)
-    output().mean()
-
-
 @pytest.mark.parametrize(
     "step",
     [
-        *(it_waits, a_number_is_read, it_stays_on_the_host),
-        *(source_is_left_alone, source_is_read_again, result_is_left_alone),
+        copied(lambda buffer, there: buffer.zero_(), non_blocking=False),
+        copied(lambda buffer, there: (output().sum().item(), buffer.zero_())),
+        copied(lambda buffer, there: buffer.sum()),
+        fetched(lambda host: output().mean()),
+        it_stays_on_the_host,
+        source_is_left_alone,
     ],
 )
 def test_copies_that_cannot_meet_their_memory_are_no_finding(step: Callable[[], None]) -> None:

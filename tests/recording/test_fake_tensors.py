@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from tests.support.build import call, environment, trace
+from tests.support.samples import llama
 from tracer import DeterminismTracer, Report, Trace, Trials, judge
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import read_recording
@@ -76,11 +77,8 @@ def embeddings() -> Made:
     return trained(model, torch.optim.AdamW, lambda: model(words).square().sum())
 
 
-def llama() -> Made:
-    transformers = pytest.importorskip("transformers")
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 64}
-    config = transformers.LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **sizes)
-    model, words = transformers.LlamaForCausalLM(config), torch.ones(2, 8, dtype=torch.long)
+def language_model() -> Made:
+    model, words = llama(), torch.ones(2, 8, dtype=torch.long)
     return trained(model, torch.optim.AdamW, lambda: model(input_ids=words, labels=words).loss)
 
 
@@ -128,7 +126,7 @@ def findings(made: Trace, backend: str) -> list[tuple[Any, ...]]:
 MODELS = [index_add, convolutions, embeddings, recomputation, memory_and_indices]
 
 
-@pytest.mark.parametrize("make", [*MODELS, pytest.param(llama, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("make", [*MODELS, pytest.param(language_model, marks=pytest.mark.slow)])
 def test_a_fake_recording_has_the_groups_and_the_findings_of_the_real_one(make: Callable[[], Made]) -> None:
     real, fake = recorded(make, fake=False).trace, recorded(make, fake=True).trace
     assert [replace(group, fake=False) for group in fake.calls] == list(real.calls)

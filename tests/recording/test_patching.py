@@ -27,7 +27,11 @@ import torch
 import tracer
 from tests.support.command import process, tracer_process
 from tracer import DeterminismTracer, judge
+from tracer.names import EventKind
+from tracer.recording import blind_spots
 from tracer.recording.patching import Watch, WatchedCall, WatchedFunction, Watchers, held_by, original_of, place
+from tracer.recording.randomness.host_generators import HOST
+from tracer.recording.torch_private import seams
 from tracer.runner import running
 
 
@@ -122,6 +126,41 @@ def test_what_somebody_else_put_over_it_stays_and_tells_nobody(monkeypatch: pyte
     with watched(HERE, "greet", told):
         pass
     assert HERE.greet is original_of(ours), "what they put back is put back by whoever comes next"
+
+
+def standing() -> list[object]:
+    """What stands where a recording has something stand in: settings, seeds, loaders, scripted code, warnings."""
+    cudnn = vars(type(torch.backends.cudnn)).values()
+    modules = [vars(module) for module in (random, np.random, torch._C)]
+    return [
+        *(found[name] for found in modules for name in sorted(found) if not name.startswith("__")),
+        *(getattr(torch, setting.watched[0], None) for setting, _ in seams.settings()),
+        *(vars(each).get("setter") for each in cudnn if hasattr(each, "setter")),
+        *(torch.cuda._lazy_init, torch.distributed.init_process_group),
+        vars(np.random.PCG64)["state"],
+        torch.utils.data.dataloader._BaseDataLoaderIter.__next__,
+        vars(torch._C.ScriptFunction).get("__call__"),
+        *warnings.filters,
+    ]
+
+
+def test_everything_is_put_back_whatever_recorder_ends_first_and_the_other_is_told() -> None:
+    before, cudnn = standing(), torch.backends.cudnn
+    first, second = DeterminismTracer(), DeterminismTracer()
+    first.__enter__()
+    second.__enter__()
+    assert any(now is not then for now, then in zip(standing(), before, strict=True))
+    first.__exit__(None, None, None)
+    cudnn.benchmark = True
+    np.random.rand()
+    second.__exit__(None, None, None)
+    assert all(now is then for now, then in zip(standing(), before, strict=True))
+    assert HOST.is_asleep()
+    assert not blind_spots.WATCHES.placed
+    kinds = [[event.kind for event in each.trace.events if event.kind is EventKind.SETTING] for each in (first, second)]
+    assert kinds == [[], [EventKind.SETTING]]
+    drew = [[made.drew for made in each.trace.generators if made.name == "numpy"] for each in (first, second)]
+    assert drew == [[False], [True]]
 
 
 def test_an_inherited_method_leaves_nothing_in_the_class_that_it_was_watched_in() -> None:
@@ -319,9 +358,7 @@ def read_only() -> torch.Tensor:
         ),
     ],
 )
-def test_a_warning_names_the_programs_line_as_it_does_without_the_recorder(
-    warns: Callable[[], object], text: str
-) -> None:
+def test_a_warning_names_the_programs_line_as_it_does_unrecorded(warns: Callable[[], object], text: str) -> None:
     def told() -> list[tuple[str, str, str]]:
         torch.set_warn_always(True)
         with warnings.catch_warnings(record=True) as caught:
@@ -415,9 +452,7 @@ with open(sys.argv[1], "w") as out:
 
 
 @pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.slow), ("--values",)], ids=["plain", "values"])
-def test_a_recorded_script_finds_every_function_of_the_standard_library_as_it_was(
-    tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_a_recorded_script_finds_the_standard_library_as_it_was(tmp_path: Path, options: tuple[str, ...]) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     plain = process("script.py", "plain.json", cwd=tmp_path)
     assert plain.code == 0, plain.err

@@ -25,8 +25,14 @@ def train(model: nn.Module) -> None:
     model.zero_grad(set_to_none=True)
 
 
-def test_parameters_are_converted_by_swapping_after_and_while_they_are_recorded() -> None:
+class Marked(torch.Tensor):
+    """A parameter's data of a class of its own."""
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, Marked])
+def test_parameters_are_converted_by_swapping_after_and_while_they_are_recorded(kind: type[torch.Tensor]) -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    model[0].weight = nn.Parameter(torch.ones(4, 3).as_subclass(kind))
     with DeterminismTracer(model) as tracer:
         train(model)
         model.double()
@@ -37,17 +43,3 @@ def test_parameters_are_converted_by_swapping_after_and_while_they_are_recorded(
     model.float()
     train(model)
     assert any(call.node == "AccumulateGrad: 0.bias" for call in tracer.trace.calls)
-
-
-class Marked(torch.Tensor):
-    """A parameter's data of a class of its own."""
-
-
-def test_a_parameter_that_is_a_subclass_is_swapped_while_it_is_recorded() -> None:
-    model = nn.Linear(3, 1)
-    model.weight = nn.Parameter(torch.ones(1, 3).as_subclass(Marked))
-    with DeterminismTracer(model):
-        train(model)
-        model.double()
-        train(model)
-    assert model.weight.dtype is torch.float64

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+import pytest
 import torch
 from torch.utils import _pytree as pytree
 
@@ -62,6 +63,15 @@ class Sample:
             return [*outputs, *(g for g in gradients if g is not None), *given]
 
         return run
+
+
+def llama() -> torch.nn.Module:
+    """A small language model of transformers."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 64}
+    config = transformers.LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **sizes)
+    model: torch.nn.Module = transformers.LlamaForCausalLM(config)
+    return model
 
 
 def seed_everything(seed: int) -> None:

@@ -283,24 +283,8 @@ def test_what_is_noted_of_linear_resampling_is_true(total: int, count: int, alig
         assert met(lambda x: F.interpolate(x, size=count, mode="linear", align_corners=aligned), 1, 1, total) <= 2
 
 
-@pytest.mark.parametrize(
-    ("op", "args", "expected"),
-    [
-        (ATEN.max_pool3d_with_indices_backward.default, ([1, 1, 3], [1, 1, 2], [0], [1], False), True),
-        (ATEN.max_pool3d_with_indices_backward.default, ([3], [2], [0], [1], False), False),
-        (ATEN.avg_pool3d_backward.default, ([3, 1, 1], [2, 1, 1], [0], False, True, None), True),
-        (ATEN.avg_pool3d_backward.default, ([2, 2, 1], [1, 1, 1], [0], False, True, None), False),
-        (ATEN.avg_pool3d_backward.default, ([2], [], [0], False, True, None), True),
-    ],
-)
-def test_pooling_with_a_kernel(op: Any, args: tuple[Any, ...], expected: bool) -> None:
-    source, gradient = torch.empty(1, 1, 9, 9, 9, device="meta"), torch.empty(1, 1, 7, 7, 7, device="meta")
-    given_args = (gradient, source, *args)
-    assert asked_readers(op, {KEY})[KEY](given_args, {}) is (True if expected else MISSING)
-
-
 def test_one_dimensional_adaptive_pooling_meets_twice_at_most_and_two_uneven_dimensions_do_not() -> None:
-    (read,) = asked_readers(ATEN._adaptive_avg_pool2d_backward.default, ["shape.meets_at_most_twice"]).values()
+    (read,) = asked_readers(ATEN._adaptive_avg_pool2d_backward.default, [KEY]).values()
     assert read((torch.empty(1, 1, 1, 3), torch.empty(1, 1, 1, 7)), {}) is True
     assert read((torch.empty(1, 1, 3, 3), torch.empty(1, 1, 7, 7)), {}) is MISSING
     assert met(lambda x: F.adaptive_avg_pool1d(x, 3), 1, 1, 7) == 2

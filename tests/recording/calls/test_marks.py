@@ -256,12 +256,6 @@ def rules_of(program: Program) -> set[str]:
     return {finding.rule for finding in judged(program).findings}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_depthwise_convolution_that_no_library_computes_is_no_finding(dtype: torch.dtype) -> None:
-    assert "cuda-convolution" not in rules_of(lambda: turned(dtype))
-    assert "cuda-convolution" in rules_of(by_channel(dtype, groups=16))
-
-
 def attended(
     dtype: torch.dtype, head: int, tokens: int = 197, dropout: float = 0.0, keys: int = 4, masked: bool = False
 ) -> Program:
@@ -314,14 +308,6 @@ def test_attention_is_refused_where_builds_without_a_workspace_refuse_it(
 )
 def test_the_kernel_that_attention_takes_first_is_told_first(program: Program, kernel: str) -> None:
     assert f"cuda-{kernel}-attention-backward" in rules_of(program)
-
-
-def test_sparse_adam_adds_rows_that_are_distinct() -> None:
-    layer = torch.nn.Embedding(6, 3, sparse=True)
-    optimizer = torch.optim.SparseAdam(layer.parameters())
-    assert "cuda-sparse-onto-dense" not in rules_of(
-        lambda: (layer(torch.tensor([0, 2, 2])).sum().backward(), optimizer.step())
-    )
 
 
 def backwards(function: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype = torch.float32) -> Program:
@@ -419,7 +405,7 @@ def switched_off() -> None:
         (repeated_by_hand, "2.9", OPEN),
     ],
 )
-def test_products_are_said_to_be_refused_without_a_workspace_unless_cuda_may_fuse_them(
+def test_products_are_refused_without_a_workspace_unless_fused(
     program: Program, torch_version: str, expected: Verdict
 ) -> None:
     """2.9 is the last release that asks for a workspace for cuBLAS."""

@@ -15,6 +15,7 @@ ATEN = torch.ops.aten
 X3 = torch.empty(1, 2, 8, 8, 8, device="meta")
 X2 = torch.empty(1, 2, 8, 8, device="meta")
 X1 = torch.empty(1, 2, 8, device="meta")
+LARGE, SMALL = torch.empty(1, 1, 9, 9, 9, device="meta"), torch.empty(1, 1, 7, 7, 7, device="meta")
 INDEX = torch.zeros(4, dtype=torch.int64)
 
 
@@ -28,38 +29,6 @@ def gradient(count: int, width: int = 64) -> torch.Tensor:
 
 def read(op: Any, key: str, *args: Any) -> object:
     return asked_readers(op, {key})[key](args, {})
-
-
-@pytest.mark.parametrize(
-    ("kernel", "stride", "dilation", "overlap"),
-    [
-        ([2, 2, 2], [2, 2, 2], [1, 1, 1], False),
-        ([2, 2, 2], [], [1], False),
-        ([3, 3, 3], [2, 2, 2], [1, 1, 1], True),
-        ([3, 1, 1], [3, 1, 1], [1, 1, 1], False),
-        ([2, 2, 2], [2, 2, 2], [2, 1, 1], True),  # windows {0, 2} and {2, 4}
-    ],
-)
-def test_windows_overlap_where_their_spread_exceeds_the_stride(
-    kernel: list[int], stride: list[int], dilation: list[int], overlap: bool
-) -> None:
-    op = ATEN.max_pool3d_with_indices_backward.default
-    args = (X3, X3, kernel, stride, [0, 0, 0], dilation, False, X3)
-    assert read(op, "shape.windows_overlap", *args) is overlap
-
-
-@pytest.mark.parametrize(("kernel", "output", "overlap"), [(2, 4, False), (2, 5, True), (3, 4, True), (8, 1, False)])
-def test_fractional_windows_overlap_where_they_start_too_close(kernel: int, output: int, overlap: bool) -> None:
-    op = ATEN.fractional_max_pool2d_backward.default
-    assert read(op, "shape.windows_overlap", X2, X2, [kernel] * 2, [output] * 2, X2) is overlap
-
-
-@pytest.mark.parametrize(
-    ("stride", "padding", "expected"), [([1], [0, 0, 0], True), ([1], [1, 0, 0], False), ([2, 1, 1], [0], False)]
-)
-def test_stride_one_without_padding(stride: list[int], padding: list[int], expected: bool) -> None:
-    op = ATEN.avg_pool3d_backward.default
-    assert read(op, "shape.unit_stride_unpadded", X3, X3, [2], stride, padding, False, True, None) is expected
 
 
 @pytest.mark.parametrize(
@@ -80,26 +49,6 @@ def test_inductor_writes_out_a_sum_of_few_addends(op: Any, arguments: tuple[Any,
     assert answers == [True, MISSING]
 
 
-def spelt(value: object) -> str:
-    """An id that is the same in every process: what is missing is an object without a name."""
-    return "missing" if value is MISSING else str(value)
-
-
-@pytest.mark.parametrize(
-    ("op", "shape", "dims", "is_single"),
-    [
-        (ATEN.sum.default, [16, 64], (), True),
-        (ATEN.sum.default, [16, 65], (), MISSING),
-        (ATEN.mean.dim, [1, 64], ([1],), True),
-        (ATEN.mean.dim, [2, 64], ([1],), MISSING),
-        (ATEN.sum.dim_IntList, [8, 64], ([-1, 0],), True),
-    ],
-    ids=spelt,
-)
-def test_few_addends_that_become_one_number(op: Any, shape: list[int], dims: tuple[Any, ...], is_single: Any) -> None:
-    assert read(op, "shape.is_single_sum", torch.empty(shape), *dims) is is_single
-
-
 @pytest.mark.parametrize(
     ("dtype", "sizes", "is_aligned"),
     [
@@ -109,7 +58,6 @@ def test_few_addends_that_become_one_number(op: Any, shape: list[int], dims: tup
         (torch.bfloat16, (8, 16, 24), True),
         (torch.bfloat16, (8, 12, 24), MISSING),
     ],
-    ids=spelt,
 )
 def test_inductor_pads_products_to_16_bytes(dtype: torch.dtype, sizes: tuple[int, int, int], is_aligned: Any) -> None:
     rows, inner, columns = sizes
@@ -117,12 +65,6 @@ def test_inductor_pads_products_to_16_bytes(dtype: torch.dtype, sizes: tuple[int
     assert read(ATEN.mm.default, "shape.is_aligned", left, right) is is_aligned
     assert read(ATEN.addmm.default, "shape.is_aligned", torch.empty(columns), left, right) is is_aligned
     assert read(ATEN.bmm.default, "shape.is_aligned", left[None], right[None]) is is_aligned
-
-
-@pytest.mark.parametrize(("kernel", "stride", "gathered"), [(3, 2, True), (5, 1, True), (6, 1, False), (6, 2, True)])
-def test_inductor_gathers_from_at_most_125_windows(kernel: int, stride: int, gathered: bool) -> None:
-    arguments = (X3, X3, [kernel], [stride] * 3, [0], False, True, None)
-    assert read(ATEN.avg_pool3d_backward.default, "shape.windows_gathered", *arguments) is gathered
 
 
 @pytest.mark.parametrize(
@@ -152,11 +94,70 @@ def test_an_element_meets_thrice_exactly_where_torch_copies_it_three_times(
 
 HELD, FLAT = torch.ones(10), torch.ones(4)
 DENSE, SPARSE = torch.eye(2), torch.eye(2).to_sparse()
+MAX_POOL = ATEN.max_pool3d_with_indices_backward.default
+FRACTIONAL = ATEN.fractional_max_pool2d_backward.default
+AVERAGE = ATEN.avg_pool3d_backward.default
+EMBEDDING = ATEN.embedding_dense_backward.default
+
+
+def pooled(kernel: list[int], stride: list[int], dilation: list[int]) -> list[Any]:
+    return [X3, X3, kernel, stride, [0, 0, 0], dilation, False, X3]
+
+
+def averaged(kernel: list[int], stride: list[int], padding: list[int]) -> list[Any]:
+    return [X3, X3, kernel, stride, padding, False, True, None]
+
+
+def looked_up(indices: int, rows: int, width: int, by_frequency: bool = False) -> list[Any]:
+    return [gradient(indices, width), tokens(indices), rows, -1, by_frequency]
 
 
 @pytest.mark.parametrize(
     ("op", "key", "arguments", "expected"),
     [
+        (MAX_POOL, "shape.windows_overlap", pooled([2, 2, 2], [2, 2, 2], [1, 1, 1]), False),
+        (MAX_POOL, "shape.windows_overlap", pooled([2, 2, 2], [], [1]), False),
+        (MAX_POOL, "shape.windows_overlap", pooled([3, 3, 3], [2, 2, 2], [1, 1, 1]), True),
+        (MAX_POOL, "shape.windows_overlap", pooled([3, 1, 1], [3, 1, 1], [1, 1, 1]), False),
+        # windows {0, 2} and {2, 4}
+        (MAX_POOL, "shape.windows_overlap", pooled([2, 2, 2], [2, 2, 2], [2, 1, 1]), True),
+        (FRACTIONAL, "shape.windows_overlap", [X2, X2, [2, 2], [4, 4], X2], False),
+        (FRACTIONAL, "shape.windows_overlap", [X2, X2, [2, 2], [5, 5], X2], True),
+        (FRACTIONAL, "shape.windows_overlap", [X2, X2, [3, 3], [4, 4], X2], True),
+        (FRACTIONAL, "shape.windows_overlap", [X2, X2, [8, 8], [1, 1], X2], False),
+        (AVERAGE, "shape.unit_stride_unpadded", averaged([2], [1], [0, 0, 0]), True),
+        (AVERAGE, "shape.unit_stride_unpadded", averaged([2], [1], [1, 0, 0]), False),
+        (AVERAGE, "shape.unit_stride_unpadded", averaged([2], [2, 1, 1], [0]), False),
+        # Inductor gathers from at most 125 windows.
+        (AVERAGE, "shape.windows_gathered", averaged([3], [2, 2, 2], [0]), True),
+        (AVERAGE, "shape.windows_gathered", averaged([5], [1, 1, 1], [0]), True),
+        (AVERAGE, "shape.windows_gathered", averaged([6], [1, 1, 1], [0]), False),
+        (AVERAGE, "shape.windows_gathered", averaged([6], [2, 2, 2], [0]), True),
+        # Windows in which an element meets at most once more.
+        (MAX_POOL, "shape.meets_at_most_twice", [SMALL, LARGE, [1, 1, 3], [1, 1, 2], [0], [1], False], True),
+        (MAX_POOL, "shape.meets_at_most_twice", [SMALL, LARGE, [3], [2], [0], [1], False], MISSING),
+        (AVERAGE, "shape.meets_at_most_twice", [SMALL, LARGE, [3, 1, 1], [2, 1, 1], [0], False, True, None], True),
+        (AVERAGE, "shape.meets_at_most_twice", [SMALL, LARGE, [2, 2, 1], [1, 1, 1], [0], False, True, None], MISSING),
+        (AVERAGE, "shape.meets_at_most_twice", [SMALL, LARGE, [2], [], [0], False, True, None], True),
+        # Few addends that become one number.
+        (ATEN.sum.default, "shape.is_single_sum", [torch.empty(16, 64)], True),
+        (ATEN.sum.default, "shape.is_single_sum", [torch.empty(16, 65)], MISSING),
+        (ATEN.mean.dim, "shape.is_single_sum", [torch.empty(1, 64), [1]], True),
+        (ATEN.mean.dim, "shape.is_single_sum", [torch.empty(2, 64), [1]], MISSING),
+        (ATEN.sum.dim_IntList, "shape.is_single_sum", [torch.empty(8, 64), [-1, 0]], True),
+        # Few indices take the kernel that adds in order; many more than rows repeat these long.
+        (EMBEDDING, "shape.rows_repeat_long", looked_up(3072, 2, 64), False),
+        (EMBEDDING, "shape.rows_repeat_long", looked_up(3072, 2, 64, by_frequency=True), True),
+        (EMBEDDING, "shape.rows_repeat_long", looked_up(4096, 2, 64), True),
+        (EMBEDDING, "shape.rows_repeat_long", looked_up(8192, 50257, 768), False),
+        (EMBEDDING, "shape.rows_repeat_long", looked_up(8192, 250, 768), True),
+        (EMBEDDING, "shape.rows_repeat_long", looked_up(8192, 250, 1152), False),  # wider rows take more blocks
+        (EMBEDDING, "shape.rows_repeat_long", looked_up(8192, 300, 768), False),
+        (ATEN.topk.default, "shape.topk_radix", [X2, 64, -1], True),
+        (ATEN.topk.default, "shape.topk_radix", [X2, 64, 3], True),
+        (ATEN.topk.default, "shape.topk_radix", [X2, 64, 0], False),
+        (ATEN.topk.default, "shape.topk_radix", [X2, 8, -1], False),
+        (ATEN.topk.default, "shape.topk_radix", [X2, 96, -1], False),
         (ATEN.histc.default, "shape.numel_gt_16777216", [tokens(2**24)], False),
         (ATEN.histc.default, "shape.numel_gt_16777216", [tokens(2**24 + 1)], True),
         (ATEN.resize_.default, "shape.grows", [HELD, [11]], True),
@@ -180,7 +181,7 @@ DENSE, SPARSE = torch.eye(2), torch.eye(2).to_sparse()
         (ATEN.addmm.default, "operands.both_sparse", [DENSE, SPARSE, SPARSE], True),
     ],
 )
-def test_a_fact_of_sizes_values_or_layouts_is_read(op: Any, key: str, arguments: list[Any], expected: bool) -> None:
+def test_a_fact_of_sizes_values_or_layouts_is_read(op: Any, key: str, arguments: list[Any], expected: object) -> None:
     assert read(op, key, *arguments) is expected
 
 
@@ -190,38 +191,6 @@ def test_channels_last_is_told_from_a_layout_that_is_both() -> None:
     last = torch.empty(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
     found = [read(op, "shape.channels_last", x, x) for x in (both, last, X2, X1)]
     assert found == [False, True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("indices", "rows", "by_frequency", "width", "atomics"),
-    [
-        (3072, 2, False, 64, False),  # few indices take the kernel that adds in order
-        (3072, 2, True, 64, True),
-        (4096, 2, False, 64, True),  # token types
-        (8192, 50257, False, 768, False),  # a vocabulary
-        (8192, 250, False, 768, True),
-        (8192, 250, False, 1152, False),  # wider rows take more blocks
-        (8192, 300, False, 768, False),
-    ],
-)
-def test_an_embedding_with_many_more_indices_than_rows_repeats_them_long(
-    indices: int, rows: int, by_frequency: bool, width: int, atomics: bool
-) -> None:
-    op = ATEN.embedding_dense_backward.default
-    args = (gradient(indices, width), tokens(indices), rows, -1, by_frequency)
-    assert read(op, "shape.rows_repeat_long", *args) is atomics
-
-
-@pytest.mark.parametrize(
-    ("k", "dim", "radix"), [(64, -1, True), (64, 3, True), (64, 0, False), (8, -1, False), (96, -1, False)]
-)
-def test_topk_sizes_that_have_a_counting_kernel(k: int, dim: int, radix: bool) -> None:
-    assert read(ATEN.topk.default, "shape.topk_radix", X2, k, dim) is radix
-
-
-def test_counts_past_float_are_a_matter_of_size() -> None:
-    small, large = tokens(2**24), tokens(2**24 + 1)
-    assert [read(ATEN.histc.default, "shape.numel_gt_16777216", x) for x in (small, large)] == [False, True]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="torch ships distributed ops for Linux")

@@ -135,37 +135,6 @@ def test_a_modules_path_is_spelled_as_named_modules_spells_it() -> None:
     assert read_module({}) is None
 
 
-BRANCHES = """
-class <lambda>(torch.nn.Module):
-    def forward(self, arg0_1: "f32[4][1]cpu", arg1_1: "b8[][]cpu"):
-        # File: /train.py:3 in step, code: torch.cond(p, f, g, (x,))
-        true_graph_0 = self.true_graph_0
-        cond = torch.ops.higher_order.cond(arg1_1, true_graph_0, (arg0_1,));  arg1_1 = true_graph_0 = None
-        getitem: "f32[4][1]cpu" = cond[0];  cond = None
-        true_graph_0_1 = self.true_graph_0
-        cond_1 = torch.ops.higher_order.cond(arg1_1, true_graph_0_1, (getitem,));  true_graph_0_1 = None
-        getitem_1: "f32[4][1]cpu" = cond_1[0];  cond_1 = None
-        return (getitem_1,)
-
-    class true_graph_0(torch.nn.Module):
-        def forward(self, arg0_1: "f32[4][1]cpu"):
-            # File: /train.py:9 in f, code: return x.sin()
-            sin: "f32[4][1]cpu" = torch.ops.aten.sin.default(arg0_1);  arg0_1 = None
-            return (sin,)
-"""
-
-
-def test_the_calls_of_a_graph_within_are_read_once_and_counted_as_often_as_it_is_called() -> None:
-    graph = read_graph(BRANCHES)
-    assert [(node.name, node.times, node.has_bodies) for node in graph.nodes] == [
-        ("cond", 1, True),
-        ("true_graph_0.sin", 2, False),
-        ("cond_1", 1, True),
-    ]
-    assert graph.nodes[1].place is not None
-    assert (graph.nodes[1].place.line, graph.nodes[1].reads) == (9, ("true_graph_0.arg0_1",))
-
-
 def values_of(text: str, indices: GraphIndices) -> dict[str, torch.Tensor]:
     graph = read_graph(text)
     values = GraphValues(graph, indices, {})
@@ -341,9 +310,7 @@ def test_a_region_that_computes_with_a_constant_in_place_of_unwritten_memory_rea
 
 
 @pytest.mark.slow
-def test_memory_that_eager_code_gave_and_a_region_reads_is_told_and_what_it_does_not_take_is_followed_still(
-    inductor: None,
-) -> None:
+def test_eager_memory_that_a_region_reads_is_told_and_what_it_does_not_take_is_followed_still(inductor: None) -> None:
     compiled = torch.compile(lambda given, x: (given + x).sum())
     x = torch.ones(16, 16)
     with DeterminismTracer() as tracer:

@@ -41,7 +41,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> CodeType:
     return code
 
 
-def test_code_that_dynamo_looked_at_before_is_told_until_a_reset_forgot_it(
+def test_code_that_dynamo_saw_is_told_until_a_reset_forgot_it(
     told: list[CodeType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = loaded(monkeypatch)

@@ -100,9 +100,7 @@ def test_only_additions_that_round_count_as_atomic(line: str, language: KernelLa
     assert adds_atomically(line, language) == adds
 
 
-def test_a_kernel_of_the_cache_belongs_to_the_call_that_does_as_it_does_and_what_the_compiler_told_comes_first() -> (
-    None
-):
+def test_a_cached_kernel_belongs_to_the_call_that_does_as_it_does_and_what_the_compiler_told_comes_first() -> None:
     nodes = (node("a", "aten.sin.default"), node("b", "aten.index_put.default"), node("c", "aten.mm.default"))
     cached = match_kernels(nodes, read_kernels(CODE), {}).kernels
     assert (cached["b"], cached["c"]) == (("cpp_fused_index_add_0", "aten.index_put_"), ("extern_kernels.mm",))
@@ -261,9 +259,7 @@ def test_other_backends_and_code_that_fell_back_to_eager_are_no_use_of_inductor(
     assert events_of(run) == ()
 
 
-def test_inductor_used_without_torch_compile_is_noted_once_and_what_is_watched_is_put_back(
-    stand_in: types.ModuleType,
-) -> None:
+def test_inductor_without_torch_compile_is_noted_once_and_all_is_put_back(stand_in: types.ModuleType) -> None:
     """``compile_fx`` calls itself; only the outermost call counts."""
     name = seams.INDUCTOR_ENTRY[1]
     code = f"def {name}(graph, inputs, again=True):\n    return {name}(graph, inputs, False) if again else graph\n"
@@ -333,9 +329,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch, **kernels: Any) -> dict[str, str]:
     return configurations("k")
 
 
-def test_a_configuration_that_won_against_others_now_or_earlier_was_chosen_with_a_stopwatch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_configuration_that_ever_won_against_others_was_chosen_by_stopwatch(monkeypatch: pytest.MonkeyPatch) -> None:
     by_timing = "XBLOCK=128, num_warps=4, num_stages=1"
     found = loaded(
         monkeypatch,

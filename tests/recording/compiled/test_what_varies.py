@@ -106,9 +106,7 @@ def calls_of(report: Report, *, compiled: bool) -> list[Finding]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_what_varies_was_called_so_and_what_is_called_deterministic_never_varies(
-    entry: Entry, two_threads: None
-) -> None:
+def test_what_varies_was_called_so_and_what_is_called_deterministic_agrees(entry: Entry, two_threads: None) -> None:
     given = inputs(entry)
     for mode in (DeterministicMode.OFF, DeterministicMode.ON):
         torch.use_deterministic_algorithms(mode is DeterministicMode.ON)

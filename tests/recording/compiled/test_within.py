@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,9 +54,7 @@ def own(graph: Any, example: Any) -> Any:
 @pytest.mark.parametrize(
     ("step", "backend", "times"), [(branching, "inductor", 1), (nesting, "inductor", 2), (nesting, own, 2)]
 )
-def test_ops_of_a_graph_within_bear_their_lines_and_their_kernel(
-    step: Callable[..., Any], backend: Any, times: int
-) -> None:
+def test_ops_of_a_graph_within_bear_their_lines_and_kernel(step: Callable[..., Any], backend: Any, times: int) -> None:
     torch._dynamo.reset()
     tracer = record(lambda: torch.compile(step, backend=backend)(*inputs()))
     put = one(tracer, "aten.index_put")
@@ -118,23 +115,6 @@ def test_a_call_of_a_loaded_package_is_a_blind_spot_at_its_line_though_it_fails(
     (spot,) = record(step).trace.blind_spots
     assert (spot.kind, spot.count) == (BlindSpotKind.COMPILED, 1)
     assert int(spot.location.rpartition(":")[2]) == line_of(step, "# runs")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("inductor")
-def test_a_package_is_a_blind_spot_at_the_line_that_runs_it(tmp_path: Path) -> None:
-    path, example = str(tmp_path / "sums.pt2"), inputs()
-
-    class Sums(nn.Module):
-        def forward(self, into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-            return into.index_add(0, index, values)
-
-    torch._inductor.aoti_compile_and_package(torch.export.export(Sums(), example), package_path=path)
-    model = torch._inductor.aoti_load_package(path)
-    tracer = record(lambda: model(*example))
-    (spot,) = tracer.trace.blind_spots
-    assert (spot.kind, spot.count) == (BlindSpotKind.COMPILED, 1)
-    assert Path(spot.location.rpartition(":")[0]).name == Path(__file__).name
 
 
 class Gathers(torch.autograd.Function):

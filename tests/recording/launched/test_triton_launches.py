@@ -22,6 +22,7 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Recording
 from tracer.names import BlindSpotKind, KernelLanguage, Phase, Verdict
+from tracer.recording.launched import adds_in_any_order
 
 ROOT = Path(__file__).parents[3]
 tl: Any = types.SimpleNamespace()
@@ -170,6 +171,91 @@ def test_a_launch_that_fails_keeps_no_tensor_alive_and_memory_for_its_result_is_
     assert [len(row.origins) for row in found] == [1]
     assert left[0]() is None
 
+
+# --- what a source shows: Triton itself is not needed to read it ---
+
+
+def jitted(function: Any) -> Any:
+    """What stands for ``triton.jit``."""
+    return types.SimpleNamespace(fn=function)
+
+
+def adds(x_ptr: Any, out_ptr: Any, n: Any) -> None:
+    at = tl.program_id(0) + tl.arange(0, 8)
+    into = out_ptr + tl.load(x_ptr + at)
+    tl.atomic_add(into, 1.0, mask=at < n)
+
+
+def stores(x_ptr: Any, out_ptr: Any, n: Any) -> None:
+    """``tl.atomic_add`` in a text is none."""
+    tl.store(out_ptr + tl.arange(0, 8), tl.load(x_ptr))
+    tl.atomic_max(out_ptr, 1)
+
+
+@jitted
+def helper(ptr: Any, x: Any) -> None:
+    tl.atomic_add(ptr, x)
+
+
+def calls_helper(x_ptr: Any, out_ptr: Any, n: Any) -> None:
+    helper(out_ptr, tl.load(x_ptr))
+
+
+def locks(x_ptr: Any, out_ptr: Any, n: Any) -> None:
+    while tl.atomic_cas(out_ptr, 0, 1) == 1:
+        pass
+    tl.store(x_ptr, tl.load(x_ptr) + 1)
+
+
+def takes_a_ticket(x_ptr: Any, out_ptr: Any, n: Any) -> None:
+    ticket = tl.atomic_add(out_ptr, 1)
+    tl.store(x_ptr, ticket)
+
+
+def assembles(x_ptr: Any, out_ptr: Any, n: Any) -> None:
+    tl.inline_asm_elementwise("red.global.add.f32 [$1], $2;", "=r,l,f", [out_ptr, x_ptr], dtype=int)
+
+
+renamed_add: Any = types.SimpleNamespace(__name__="atomic_add")
+
+
+def adds_by_another_name(x_ptr: Any, out_ptr: Any, n: Any) -> None:
+    renamed_add(out_ptr, tl.load(x_ptr))
+
+
+unread: Any = jitted(eval("lambda ptr: 0"))
+
+
+def calls_what_has_no_source(x_ptr: Any, out_ptr: Any, n: Any) -> None:
+    unread(out_ptr)
+
+
+FLOATS = {"x_ptr": False, "out_ptr": False}
+WHOLE = {"x_ptr": False, "out_ptr": True}
+
+
+@pytest.mark.parametrize(
+    ("function", "numbers", "says"),
+    [
+        (adds, FLOATS, True),
+        (adds, WHOLE, False),
+        (adds, {"x_ptr": True, "out_ptr": False}, True),
+        (adds, {}, True),
+        (stores, FLOATS, False),
+        (calls_helper, FLOATS, True),
+        (locks, WHOLE, True),
+        (takes_a_ticket, WHOLE, None),
+        (assembles, FLOATS, None),
+        (adds_by_another_name, FLOATS, True),
+        (calls_what_has_no_source, FLOATS, None),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_adds_in_an_order_that_varies_is_told(function: Any, numbers: dict[str, bool], says: bool | None) -> None:
+    assert adds_in_any_order(function, numbers) is says
+
+
+# --- Triton's own interpreter ---
 
 PROGRAM = """
 import json, torch, triton, triton.language as tl

@@ -130,9 +130,7 @@ def test_recomputed_outputs_stand_apart(tmp_path: Path) -> None:
     assert phases == {Phase.FORWARD, Phase.RECOMPUTE}
 
 
-def test_an_output_that_a_hook_replaces_is_the_replaced_one_and_a_module_that_raises_leaves_nothing(
-    tmp_path: Path,
-) -> None:
+def test_an_output_that_a_hook_replaces_is_the_new_one_and_a_module_that_raises_leaves_nothing(tmp_path: Path) -> None:
     linear = torch.nn.Linear(4, 4)
     linear.register_forward_hook(lambda module, inputs, output: torch.ones_like(output))
     with DeterminismTracer(linear, magnitudes=tmp_path / "run.values"):
@@ -319,7 +317,7 @@ def test_a_mask_is_known_in_the_backward_of_attention() -> None:
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("value", [1 / 3, 1.7e-5])
-def test_sums_of_equal_gradients_move_by_what_adding_them_one_by_one_is_off(
+def test_sums_of_equal_gradients_move_as_adding_one_by_one_does(
     memory_format: torch.memory_format, value: float
 ) -> None:
     norm = torch.nn.BatchNorm2d(6)

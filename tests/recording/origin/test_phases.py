@@ -165,22 +165,6 @@ def test_gradient_accumulation_names_the_parameter_and_the_line_that_called_back
     assert lines(found) == {line_of(step, "# backward")}
 
 
-def test_backward_of_a_graph_made_before_recording_says_that_it_has_no_link() -> None:
-    weight = nn.Parameter(torch.ones(3))
-    loss = weight.sin().sum()
-
-    def step() -> None:
-        loss.backward()  # backward
-
-    tracer = record(step)
-    cosine = one(tracer, "aten.cos")
-    assert cosine.phase is Phase.BACKWARD
-    assert lines([cosine]) == {line_of(step, "# backward")}
-    spots = [spot for spot in tracer.trace.blind_spots if spot.kind == "no-forward-link"]
-    assert len(spots) == 1
-    assert spots[0].count == sum(g.count for g in tracer.trace.calls if g.node in ("SinBackward0", "SumBackward0"))
-
-
 X, Y = torch.randn(8, 4), torch.randn(8, 1)
 
 

@@ -176,15 +176,3 @@ def test_a_package_installed_to_a_folder_of_the_path_is_a_library_and_elsewhere_
     sites = Sites()
     assert [sites.kind_of(path) for path in paths] == [LIBRARY, LIBRARY, USER, USER]
     assert spell(Site(paths[0], 3, "f", LIBRARY, "/elsewhere")) == "blocks/nn.py:3"
-
-
-def test_location_is_the_innermost_frame_outside_torch_and_each_line_is_a_group() -> None:
-    def step() -> None:
-        for _ in range(5):
-            nn.functional.layer_norm(torch.ones(2, 4), (4,))  # the norm
-        nn.functional.layer_norm(torch.ones(2, 4), (4,))  # once
-
-    group, other = groups(record(step), "aten.native_layer_norm")
-    assert group.location == f"{HERE}:{line_of(step, '# the norm')}"
-    assert (group.function.rpartition(".")[2], group.called_from) == ("step", "")
-    assert (group.count, other.count, lines([other])) == (5, 1, {line_of(step, "# once")})

@@ -82,9 +82,7 @@ def test_only_variables_that_were_asked_for_and_no_names_of_people_or_hosts(monk
         (True, True, DeterministicMode.WARN),
     ],
 )
-def test_the_settings_are_those_of_the_moment_that_recording_began(
-    mode: bool, warns: bool, expected: DeterministicMode
-) -> None:
+def test_the_settings_are_those_as_recording_began(mode: bool, warns: bool, expected: DeterministicMode) -> None:
     torch.use_deterministic_algorithms(mode, warn_only=warns)
     tracer = record(lambda: torch.use_deterministic_algorithms(not mode))
     assert tracer.trace.environment.deterministic_mode is expected

@@ -26,7 +26,6 @@ from tracer.recording.origin import NOWHERE, USER, Site
 from tracer.recording.origin.modules import OUTSIDE, Origin
 from tracer.recording.process.environment import capture_environment, first_calls, with_first_calls
 from tracer.recording.process.settings import read_settings
-from tracer.recording.torch_private import seams
 from tracer.tables.asked import asked
 from tracer.tables.loading import named_settings as from_tables
 from tracer.tables.loading import named_variables
@@ -197,39 +196,6 @@ def test_the_phase_is_the_one_in_which_it_happened() -> None:
         Toggles()(value).sum().backward()
 
     assert [event.phase for event in settings(record(step))] == [Phase.FORWARD, Phase.BACKWARD]
-
-
-def held() -> list[object]:
-    """Everything that is replaced while somebody listens."""
-    found = [getattr(owner, name) for one, _ in seams.settings() for owner, name in held_by(one.watched[0])]
-    found += [torch.cuda._lazy_init, torch.distributed.init_process_group]
-    return [*found, *(vars(one).get("setter") for one in vars(type(CUDNN)).values() if hasattr(one, "setter"))]
-
-
-def held_by(setter: str) -> list[tuple[Any, str]]:
-    return [(torch._C, setter), *([(torch, setter)] if hasattr(torch, setter) else [])]
-
-
-def test_everything_is_put_back_in_any_order() -> None:
-    before = held()
-    first, second = DeterminismTracer(), DeterminismTracer()
-    first.__enter__()
-    second.__enter__()
-    assert any(now is not then for now, then in zip(held(), before, strict=True))
-    first.__exit__(None, None, None)
-    CUDNN.benchmark = True
-    second.__exit__(None, None, None)
-    assert all(now is then for now, then in zip(held(), before, strict=True))
-    CUDNN.benchmark = False
-    assert [len(settings(one)) for one in (first, second)] == [0, 1]
-
-
-def test_a_setter_that_was_kept_works_on_when_nobody_listens() -> None:
-    kept: list[Callable[..., None]] = []
-    tracer = record(lambda: kept.append(torch._C._set_cudnn_benchmark))
-    kept[0](True)
-    assert CUDNN.benchmark
-    assert settings(tracer) == []
 
 
 @pytest.mark.slow

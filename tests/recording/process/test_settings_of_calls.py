@@ -220,9 +220,7 @@ def forward_and_backward(run: Callable[[], torch.Tensor], forward: str, backward
         ("off", "off", Verdict.NONDETERMINISTIC),
     ],
 )
-def test_a_route_that_is_chosen_in_the_forward_is_judged_by_its_mode(
-    name: str, forward: str, backward: str, verdict: Verdict
-) -> None:
+def test_a_route_is_judged_by_the_mode_of_its_forward(name: str, forward: str, backward: str, verdict: Verdict) -> None:
     run, op = ROUTED[name]
     tracer = forward_and_backward(run, forward, backward)
     for backend in ("cuda", "xpu") if name in ("bilinear", "pad 2d") else ("cuda",):
@@ -286,9 +284,7 @@ def test_cudnn_attention_that_was_chosen_without_the_mode_runs_in_it() -> None:
     ],
 )
 @pytest.mark.parametrize("forward", [True, False])
-def test_cudnn_is_chosen_for_a_backward_in_its_forward(
-    run: Callable[[], torch.Tensor], rule: str, forward: bool
-) -> None:
+def test_the_forward_chooses_cudnn_for_its_backward(run: Callable[[], torch.Tensor], rule: str, forward: bool) -> None:
     with DeterminismTracer() as tracer:
         with torch.backends.cudnn.flags(enabled=forward):
             loss = run().sum()

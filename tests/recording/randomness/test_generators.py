@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse fixture
 from tests.recording.test_opinfo import samples_of
+from tests.recording.test_special_tensors import Wrapped
 from tests.support.lines import groups, line_of, one, record
 from tests.support.samples import copied, operator_database
 from tracer import DeterminismTracer, Report, Trace, judge
@@ -139,17 +140,6 @@ def test_every_overload_of_this_build_that_takes_a_generator_or_bears_the_tag_is
 
 
 def test_what_a_subclass_hands_to_its_inner_calls_is_counted_once() -> None:
-    class Wrapped(torch.Tensor):
-        @staticmethod
-        def __new__(cls, inner: torch.Tensor) -> Wrapped:
-            made: Wrapped = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
-            made.inner = inner  # type: ignore[attr-defined]
-            return made
-
-        @classmethod
-        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return func(*(a.inner if isinstance(a, cls) else a for a in args), **(kwargs or {}))
-
     tracer = record(lambda: torch.bernoulli(Wrapped(torch.ones(3))))
     assert sum(draw.count for draw in drawn(tracer)) == 1
 

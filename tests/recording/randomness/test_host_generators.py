@@ -7,6 +7,7 @@ import pickle
 import random
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from tests.support.command import Command, tracer_process
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, GeneratorKind, SeedOrigin
-from tracer.recording.randomness.host_generators import HOST
 from tracer.trace.records import Event, Generator
 
 
@@ -103,46 +103,6 @@ def test_of_several_states_that_were_drawn_from_the_one_that_the_machine_chose_c
             module.random()
 
     assert generator(record(step), name).origin is SeedOrigin.MACHINE
-
-
-def test_functions_are_as_they_were_whatever_recorder_ends_first() -> None:
-    names = [(module, name) for module in (random, np.random) for name in vars(module) if not name.startswith("_")]
-    before = {(module.__name__, name): getattr(module, name) for module, name in names}
-    held = vars(np.random.PCG64)["state"]
-    first, second = DeterminismTracer(), DeterminismTracer()
-    first.__enter__()
-    second.__enter__()
-    assert random.seed is not before["random", "seed"]
-    assert vars(np.random.PCG64)["state"] is not held
-    first.__exit__(None, None, None)
-    np.random.rand()
-    second.__exit__(None, None, None)
-    assert generator(second, "numpy").drew is True
-    assert all(getattr(module, name) is before[module.__name__, name] for module, name in names)
-    assert vars(np.random.PCG64)["state"] is held
-    assert HOST.is_asleep()
-
-
-def test_a_function_taken_while_recording_goes_on_working_and_is_pickled_as_ever() -> None:
-    taken: list[Any] = []
-    record(lambda: taken.extend([random.shuffle, np.random.rand, random.seed]))
-    shuffle, rand, seed = taken
-    shuffled = []
-    for function in (shuffle, random.shuffle):
-        seed(4)
-        function(numbers := [1, 2, 3, 4])
-        shuffled.append(numbers)
-    assert shuffled[0] == shuffled[1]
-    assert rand(2).shape == (2,)
-    assert shuffle.__self__ is random._inst  # type: ignore[attr-defined]
-    assert pickle.loads(pickle.dumps(seed)).__self__.getstate() == random.getstate()
-    plain = pickle.dumps(random.shuffle)
-    with DeterminismTracer():
-        assert pickle.dumps(random.shuffle) == plain
-        copied = pickle.loads(pickle.dumps(random.random))
-        state = random.getstate()
-        copied()  # a method is pickled with its generator, and draws from the copy
-        assert random.getstate() == state
 
 
 @pytest.mark.parametrize("draws_after", [False, True])
@@ -238,26 +198,6 @@ def made_by(make: Callable[[], object]) -> list[tuple[GeneratorKind, int]]:
     return [(made.kind, made.count) for made in record(make).trace.own_generators]
 
 
-@pytest.mark.parametrize(
-    ("make", "kind"),
-    [
-        (np.random.default_rng, GeneratorKind.NUMPY_OBJECTS),
-        (lambda: np.random.Generator(np.random.PCG64(np.random.SeedSequence())), GeneratorKind.NUMPY_OBJECTS),
-        (np.random.RandomState, GeneratorKind.NUMPY_OBJECTS),
-        (random.Random, GeneratorKind.PYTHON_OBJECTS),
-    ],
-)
-def test_a_generator_that_never_drew_is_no_risk(make: Callable[[], Any], kind: GeneratorKind) -> None:
-    """It is dead by the end, as those of environments are that are seeded later."""
-
-    def drawing() -> None:
-        (made := make()).shuffle([1, 2, 3])
-        made.shuffle([1, 2, 3])
-
-    assert made_by(lambda: isinstance(make(), object)) == []
-    assert made_by(lambda: (make(), drawing())) == [(kind, 1)]
-
-
 def seeded_by_the_clock() -> np.random.RandomState:
     (made := np.random.RandomState(0)).seed(time.time_ns() % 2**32)
     return made
@@ -268,24 +208,37 @@ def seeded_at_last(*seed: int) -> np.random.RandomState:
     return made
 
 
+NUMPYS, PYTHONS = GeneratorKind.NUMPY_OBJECTS, GeneratorKind.PYTHON_OBJECTS
+
+
 @pytest.mark.parametrize(
-    ("make", "count"),
+    ("make", "kind"),
     [
-        (lambda: np.random.RandomState(0), 0),
-        (lambda: np.random.RandomState([1, 2]), 0),
-        (lambda: np.random.RandomState(np.random.MT19937(5)), 0),
-        (lambda: np.random.Generator(np.random.PCG64(5)), 0),
-        (lambda: seeded_at_last(42), 0),
-        (lambda: seeded_at_last(), 1),
-        (lambda: seeded_by_the_clock(), 1),
-        (lambda: np.random.default_rng().spawn(1)[0], 1),  # children draw for themselves
+        (np.random.default_rng, NUMPYS),
+        (lambda: np.random.Generator(np.random.PCG64(np.random.SeedSequence())), NUMPYS),
+        (np.random.RandomState, NUMPYS),
+        (random.Random, PYTHONS),
+        (lambda: seeded_at_last(), NUMPYS),
+        (lambda: seeded_by_the_clock(), NUMPYS),
+        (lambda: np.random.default_rng().spawn(1)[0], NUMPYS),  # children draw for themselves
+        (lambda: np.random.RandomState(0), None),
+        (lambda: np.random.RandomState([1, 2]), None),
+        (lambda: np.random.RandomState(np.random.MT19937(5)), None),
+        (lambda: np.random.Generator(np.random.PCG64(5)), None),
+        (lambda: seeded_at_last(42), None),
     ],
 )
-def test_a_generator_with_a_seed_is_no_risk_and_one_seeded_anew_at_random_is_where_it_draws(
-    make: Callable[[], Any], count: int
+def test_a_generator_that_nobody_seeded_is_a_risk_where_it_draws_and_one_with_a_seed_is_none(
+    make: Callable[[], Any], kind: GeneratorKind | None
 ) -> None:
+    """One that never drew is dead by the end, as those of environments are that are seeded later."""
+
+    def drawing() -> None:
+        (made := make()).shuffle([1, 2, 3])
+        made.shuffle([1, 2, 3])
+
     assert made_by(lambda: isinstance(make(), object)) == []
-    assert [made for _, made in made_by(lambda: make().random(3))] == [count] * bool(count)
+    assert made_by(lambda: (make(), drawing())) == ([] if kind is None else [(kind, 1)])
 
 
 def restored(made: Any, source: Any) -> Any:
@@ -360,18 +313,6 @@ def test_states_go_between_global_generators_and_others(legacy: bool) -> None:
     assert generator(record(to_the_global_one), "python").origin is SeedOrigin.MACHINE
 
 
-def origin_of_torchs(step: Callable[[], object]) -> SeedOrigin:
-    """The origin of what torch draws from after ``step`` seeded it."""
-
-    def seeded() -> None:
-        step()
-        torch.rand(2)
-
-    with torch.random.fork_rng():
-        (*_, draw) = [draw for draw in record(seeded).trace.draws if draw.op.startswith("aten.rand.")]
-    return draw.origin
-
-
 def from_python() -> None:
     random.seed()
     torch.manual_seed(random.randint(0, 9999))
@@ -436,27 +377,6 @@ def by_a_function_before_it_is_seeded() -> None:
 
 
 @pytest.mark.parametrize(
-    "step",
-    [
-        before_it_is_seeded,
-        before_another_function_seeds,
-        before_it_is_passed_on,
-        by_a_function_before_it_is_seeded,
-        from_a_drawn_generator,
-        after_a_state_is_put_back,
-        inside_a_block,
-        lambda: (torch.seed(), torch.manual_seed(torch.initial_seed() + 1)),
-        from_python,
-        lambda: (torch.seed(), torch.manual_seed(torch.randint(0, 10**6, (1,)).item())),  # type: ignore[arg-type]
-        lambda: torch.manual_seed(torch.Generator().seed()),
-        lambda: torch.manual_seed(int(np.random.default_rng().integers(1000))),
-    ],
-)
-def test_a_seed_that_was_drawn_from_an_unseeded_generator_is_none(step: Callable[[], None]) -> None:
-    assert origin_of_torchs(step) is SeedOrigin.MACHINE
-
-
-@pytest.mark.parametrize(
     ("step", "line"),
     [
         (before_it_is_passed_on, 2),
@@ -505,18 +425,39 @@ def in_every_round() -> None:
         torch.manual_seed(number)
 
 
+OF_THE_MACHINE: list[Callable[[], object]] = [
+    before_it_is_seeded,
+    before_another_function_seeds,
+    before_it_is_passed_on,
+    by_a_function_before_it_is_seeded,
+    from_a_drawn_generator,
+    after_a_state_is_put_back,
+    inside_a_block,
+    lambda: (torch.seed(), torch.manual_seed(torch.initial_seed() + 1)),
+    from_python,
+    lambda: (torch.seed(), torch.manual_seed(torch.randint(0, 10**6, (1,)).item())),  # type: ignore[arg-type]
+    lambda: torch.manual_seed(torch.Generator().seed()),
+    lambda: torch.manual_seed(int(np.random.default_rng().integers(1000))),
+]
+OF_THE_PROGRAM: list[Callable[[], object]] = [
+    by_a_function_after_it_is_seeded,
+    in_every_round,
+    lambda: (random.seed(0), torch.manual_seed(random.randint(0, 9999))),
+    lambda: (torch.manual_seed(3), torch.manual_seed(torch.initial_seed() + 1)),
+    lambda: torch.manual_seed(int(np.random.RandomState(0).randint(9))),
+    from_numpy_seeded_after_it_drew,
+    lambda: from_a_drawn_generator(7),
+    lambda: torchs_where_none_is_given(7),
+]
+
+
 @pytest.mark.parametrize(
-    "step",
-    [
-        by_a_function_after_it_is_seeded,
-        in_every_round,
-        lambda: (random.seed(0), torch.manual_seed(random.randint(0, 9999))),
-        lambda: (torch.manual_seed(3), torch.manual_seed(torch.initial_seed() + 1)),
-        lambda: torch.manual_seed(int(np.random.RandomState(0).randint(9))),
-        from_numpy_seeded_after_it_drew,
-        lambda: from_a_drawn_generator(7),
-        lambda: torchs_where_none_is_given(7),
-    ],
+    ("step", "origin"),
+    [*product(OF_THE_MACHINE, [SeedOrigin.MACHINE]), *product(OF_THE_PROGRAM, [SeedOrigin.PROGRAM])],
 )
-def test_a_seed_that_was_drawn_from_a_seeded_generator_is_one(step: Callable[[], None]) -> None:
-    assert origin_of_torchs(step) is SeedOrigin.PROGRAM
+def test_a_drawn_seed_is_as_seeded_as_what_it_was_drawn_from(step: Callable[[], object], origin: SeedOrigin) -> None:
+    with torch.random.fork_rng():
+        (*_, draw) = [
+            draw for draw in record(lambda: (step(), torch.rand(2))).trace.draws if draw.op.startswith("aten.rand.")
+        ]
+    assert draw.origin is origin

@@ -79,7 +79,7 @@ def seeded(number: int = 0) -> torch.Generator:
     return generator
 
 
-def test_a_loader_made_before_recording_is_named_by_its_first_iteration_and_a_subclass_by_who_made_it() -> None:
+def test_a_loader_is_named_by_the_line_that_made_it_or_iterated_it_first_and_only_where_it_is_iterated() -> None:
     class Own(DataLoader[Any]):
         def __init__(self, data: Any) -> None:
             super().__init__(data, batch_size=2)
@@ -92,11 +92,19 @@ def test_a_loader_made_before_recording_is_named_by_its_first_iteration_and_a_su
     def run() -> None:
         list(loader)  # first
         list(loader)
-        list(Own(NUMBERS))  # made here
+        list(Own(NUMBERS))  # by who made it
+        DataLoader(NUMBERS)
+        for _ in range(3):
+            here = DataLoader(NUMBERS, shuffle=True)  # made here
+            list(here)
+            list(here)
 
-    earlier, own = loaders(run)
+    earlier, own, here = loaders(run)
     assert (line(earlier.location), earlier.iterations) == (line_of(run, "# first"), 2)
-    assert line(own.location) == line_of(run, "# made here")
+    assert line(own.location) == line_of(run, "# by who made it")
+    assert (line(here.location), here.iterations) == (line_of(run, "# made here"), 6)
+    assert (here.shuffles, here.sampler, here.workers) == (True, "RandomSampler", 0)
+    assert here.function.endswith("run")
 
 
 class SequentialSampler(OwnOrder):
@@ -182,14 +190,17 @@ def test_set_epoch_is_asked_for_from_the_second_epoch_on() -> None:
 
 
 def test_workers_and_their_settings_are_read() -> None:
+    has_order = "in_order" in DataLoader.__init__.__code__.co_varnames  # older torch always yields in order
+    others: Any = {"in_order": False} if has_order else {}
+
     def run() -> None:
-        list(DataLoader(NUMBERS, num_workers=2, worker_init_fn=print_nothing, multiprocessing_context="fork"))
+        list(DataLoader(NUMBERS, num_workers=2, worker_init_fn=print_nothing, multiprocessing_context="fork", **others))
         list(DataLoader(NUMBERS, num_workers=1, persistent_workers=True, multiprocessing_context="fork"))
 
     first, second = loaders(run)
     assert (first.workers, first.has_worker_init, first.persistent_workers) == (2, True, False)
     assert (second.workers, second.has_worker_init, second.persistent_workers) == (1, False, True)
-    assert first.start_method == "fork"
+    assert (first.start_method, first.in_order, second.in_order) == ("fork", not has_order, True)
     log = LoaderLog(Sites())
     log.iterates(sys._getframe(), DataLoader(NUMBERS, num_workers=1, multiprocessing_context="spawn"))
     assert [made.start_method for made in log.listed()] == ["spawn"]
@@ -197,14 +208,6 @@ def test_workers_and_their_settings_are_read() -> None:
 
 def print_nothing(worker: int) -> None:
     """A ``worker_init_fn``."""
-
-
-@pytest.mark.skipif(
-    "in_order" not in DataLoader.__init__.__code__.co_varnames, reason="this torch always yields in order"
-)
-def test_batches_out_of_order_are_read() -> None:
-    loader: Any = DataLoader(NUMBERS, num_workers=1, multiprocessing_context="fork", in_order=False)
-    assert only(lambda: list(loader)).in_order is False
 
 
 # --- law 1: nothing changes ---
@@ -319,17 +322,3 @@ def test_whether_a_generator_draws_in_workers_is_unknown(make: Callable[[], Any]
     assert verdicts(epoch) == [Verdict.UNKNOWN]
     assert verdicts(lambda: epoch(draws_here=True)) == [Verdict.NONDETERMINISTIC]
     assert verdicts(lambda: list(DataLoader([1.0, make() is None]))) == []
-
-
-def test_a_loader_is_named_by_the_line_that_made_it_and_only_where_it_is_iterated() -> None:
-    def run() -> None:
-        DataLoader(NUMBERS)
-        for _ in range(3):
-            loader = DataLoader(NUMBERS, shuffle=True)  # made here
-            list(loader)
-            list(loader)
-
-    found = only(run)
-    assert line(found.location) == line_of(run, "# made here")
-    assert (found.iterations, found.shuffles, found.sampler, found.workers) == (6, True, "RandomSampler", 0)
-    assert found.function.endswith("run")

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import product
 from time import time_ns as now
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -149,9 +150,7 @@ def test_what_iterates_a_generator_passed_its_parameters() -> None:
         ("numpy", lambda: seed(int(np.random.randint(9999)) + 3)),
     ],
 )
-def test_a_draw_is_a_seed_where_its_generator_was_seeded(
-    unseeded: set[str], name: str, call: Callable[[], Any]
-) -> None:
+def test_a_draw_is_a_seed_if_its_generator_was_seeded(unseeded: set[str], name: str, call: Callable[[], Any]) -> None:
     assert not call()
     unseeded.add(name)
     assert call()
@@ -237,34 +236,28 @@ def found_in(way: str, number: str, monkeypatch: pytest.MonkeyPatch, *arguments:
     return bool(names["found"])
 
 
-@pytest.mark.parametrize("way", KEPT)
-@pytest.mark.parametrize("number", ["int(time.time())", "int(time.time() * 1000) + 3", "time.time_ns()", "os.getpid()"])
-def test_a_time_or_number_of_this_process_is_no_seed_whatever_its_way(
-    way: str, number: str, monkeypatch: pytest.MonkeyPatch
+TIMES = ("int(time.time())", "int(time.time() * 1000) + 3", "time.time_ns()", "os.getpid()")
+CONSTANTS = ("42", "20240101", "1700000000", "int(hashlib.md5(b'train').hexdigest(), 16) % 2**32")
+
+
+@pytest.mark.parametrize(
+    ("way", "number", "differs"),
+    [
+        *product(KEPT, TIMES, [True]),
+        *product(KEPT, CONSTANTS, [False]),
+        *product(BY_CODE, ["int(time.time()) % 1000"], [True]),
+        ("file", "int(time.time()) - 10**6", False),  # before this process began
+    ],
+)
+def test_a_time_or_number_of_this_process_is_no_seed_whatever_its_way_and_a_constant_is(
+    way: str, number: str, differs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getpid", lambda: 40_961)
-    assert found_in(way, number, monkeypatch)
-
-
-@pytest.mark.parametrize("way", KEPT)
-@pytest.mark.parametrize(
-    "number", ["42", "20240101", "1700000000", "int(hashlib.md5(b'train').hexdigest(), 16) % 2**32"]
-)
-def test_a_constant_is_a_seed_whatever_its_way(way: str, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not found_in(way, number, monkeypatch)
-
-
-def test_a_time_before_this_process_is_a_constant_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not found_in("file", "int(time.time()) - 10**6", monkeypatch)
+    assert found_in(way, number, monkeypatch) is differs
 
 
 @pytest.mark.parametrize("way", BY_CODE)
-def test_the_rest_of_a_time_that_is_kept_is_no_seed(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found_in(way, "int(time.time()) % 1000", monkeypatch)
-
-
-@pytest.mark.parametrize("way", BY_CODE)
-def test_a_draw_that_is_kept_is_a_seed_where_its_generator_was_seeded(
+def test_a_kept_draw_is_a_seed_if_its_generator_was_seeded(
     unseeded: set[str], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not found_in(way, "random.randint(1, 999)", monkeypatch)
@@ -273,9 +266,7 @@ def test_a_draw_that_is_kept_is_a_seed_where_its_generator_was_seeded(
 
 
 @pytest.mark.parametrize(("way", "line"), [("attribute", 4), ("option", 6), ("option that was not given", 8)])
-def test_the_line_that_drew_the_number_is_named(
-    unseeded: set[str], way: str, line: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_line_that_drew_is_named(unseeded: set[str], way: str, line: int, monkeypatch: pytest.MonkeyPatch) -> None:
     unseeded.add("python")
     found: list[Any] = []
     monkeypatch.setattr(seed_calls, "takes_another_number", lambda *asked: found.append(seed_calls.drawn_at(*asked)))

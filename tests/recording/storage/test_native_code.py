@@ -88,9 +88,7 @@ def test_what_runs_inside_a_librarys_op_is_that_ops(extension: Any) -> None:
     library._destroy()
 
 
-def test_an_extension_that_is_loaded_while_the_model_runs_may_have_been_called(
-    extension: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_extension_loaded_while_a_model_runs_may_be_called(extension: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "fused_kernels")
 
     class Lazy(nn.Module):
@@ -172,9 +170,7 @@ def test_a_built_extension_is_named_where_it_is_called_and_accused_of_no_memory(
 
 
 @pytest.mark.skipif(not Path(native_code._LIBRARIES).exists(), reason="this system lists no mapped files")
-def test_an_environment_behind_a_link_makes_no_library_of_torch_foreign(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_behind_a_link_no_library_of_torch_is_foreign(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     link = tmp_path / "torch"
     link.symlink_to(Path(torch.__file__).parent.resolve())
     monkeypatch.setattr(native_code, "_TORCH", str(link))

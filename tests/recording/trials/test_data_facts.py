@@ -141,9 +141,7 @@ def added(several: bool) -> None:
 
 
 @pytest.mark.parametrize("program", [log_prob, one_hot, packed, added])
-def test_idioms_that_write_each_slot_once_are_let_off_and_their_twins_are_not(
-    program: Callable[[bool], None],
-) -> None:
+def test_idioms_that_write_each_slot_once_are_let_off_and_their_twins_are_not(program: Callable[[bool], None]) -> None:
     assert verdicts(lambda: program(False)) == {}
     assert verdicts(lambda: program(True))
 

@@ -120,9 +120,7 @@ def test_strides_and_storage_do_not_matter(shape: tuple[int, ...], dtype: torch.
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.complex128])
 @pytest.mark.parametrize("sizes", [(640, 512), (5, 300, 8, 40), (1, 2, 3 * 2**17), (3, 1100, 600)])
-def test_whatever_the_size_and_dtype_elements_are_digested_in_logical_order(
-    sizes: tuple[int, ...], dtype: torch.dtype
-) -> None:
+def test_of_any_size_and_dtype_elements_are_read_in_logical_order(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     tensor = torch.arange(torch.Size(sizes).numel()).view(sizes).to(dtype)
     for order in {(-1, *range(len(sizes) - 1)), tuple(reversed(range(len(sizes)))), (0, *range(len(sizes) - 1, 0, -1))}:
         other = tensor.permute([axis % len(sizes) for axis in order])
@@ -137,9 +135,7 @@ def memory() -> Iterator[DigestTable]:
     registry.forget()
 
 
-def test_the_same_bytes_in_another_shape_are_not_read_again(
-    memory: DigestTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_bytes_in_another_shape_are_read_once(memory: DigestTable, monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = torch.randn(40, 30).t()
     memory.wrote(tensor, memory.stored(tensor), 1)
     read: list[int] = []
@@ -330,9 +326,7 @@ def test_the_mix_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool])
 @pytest.mark.parametrize("is_busy", [False, True], ids=["alone", "beside another thread"])
-def test_what_is_remembered_of_a_tensor_out_of_order_is_its_digest(
-    dtype: torch.dtype, is_busy: bool, memory: DigestTable
-) -> None:
+def test_of_a_tensor_out_of_order_its_digest_is_kept(dtype: torch.dtype, is_busy: bool, memory: DigestTable) -> None:
     held = torch.arange(1 << 19).remainder(7).to(dtype)
     layouts = [
         held[:512].view(16, 32).t(),
@@ -400,9 +394,7 @@ def trained_before() -> None:
         trained_before,
     ],
 )
-def test_what_is_not_all_of_the_memory_in_another_order_is_read_in_its_own(
-    tmp_path: Path, step: Callable[[], Any]
-) -> None:
+def test_what_is_not_all_of_the_memory_turned_is_read_in_its_order(tmp_path: Path, step: Callable[[], Any]) -> None:
     read = of(step, tmp_path / "run.values", "sum.default")
     assert read
     assert not any(Mark.TURNED in row.mark_bits for row in read)
