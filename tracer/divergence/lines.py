@@ -785,7 +785,10 @@ class _Comparison:
             self.generators |= dict.fromkeys(root, _MAKES if any(are_stored) else _DRAWS)
         meets = not met.before and any(True for path in text.reads for _ in self._differing(frame, path))
         shared = [name for name in names if name not in text.stores and name != RETURNED]
-        if self._draws_alike(frame, shared) or (meets and shared == names and _source_of(text) is None):
+        others = ((frame.process, name.rpartition(".")[2], digests_of(frame, name)) for name in shared)
+        # A thread draws from a generator that comes into the same states in both runs.
+        is_drawn = any((*of, both[1]) in self.givers and both[1].startswith(OWN) for *of, both in others if both)
+        if is_drawn or (meets and shared == names and _source_of(text) is None):
             self.orders |= root
         elif meets:
             self.generators |= dict.fromkeys(root, _POLL)
@@ -813,11 +816,6 @@ class _Comparison:
         self.makers |= maker if is_opaque else _NOTHING
         self.choosers |= maker if chooses else _NOTHING
         return maker
-
-    def _draws_alike(self, frame: LineFrame, names: Iterable[str]) -> bool:
-        """Return whether a thread draws from a generator that comes into the same states in both runs."""
-        others = ((frame.process, name.rpartition(".")[2], digests_of(frame, name)) for name in names)
-        return any((*of, both[1]) in self.givers and both[1].startswith(OWN) for *of, both in others if both)
 
     def _makes(self, met: _Met, names: Iterable[str], found: Origins) -> None:
         """Note that a thread makes something else of what differs by ``found`` than all threads did together."""
@@ -1358,20 +1356,23 @@ class _Comparison:
         if row is None:
             return _NOTHING
         found = row.origins or self._root(LineKind.LINE, row.frame, row.line, row.frame, unseen=row.unseen)
-        waited = {root: givers for root in found if (givers := self._waited_for(self._maker_of(root)))}
+        waited: dict[LineRoot, Origins] = {}
+        for root in found:
+            source = self._row_of_table(maker := self._maker_of(root))
+            if source is None:  # what forks processes takes what they give
+                givers = frozenset(each for each, parents in self.elsewhere.items() if maker.location in parents)
+            elif source.waits:  # none where but their order differs
+                givers = frozenset(self.answers if source.is_order else {*self.elsewhere} - self.handed)
+            else:
+                givers = _NOTHING
+            if givers:
+                waited[root] = givers
         for root, givers in waited.items():
             for each in givers:
                 self.trail[each].setdefault(root.location)
         self.takers.update(waited)
         known = (root for root in waited if self._row_of_table(self._maker_of(root)) and root not in self.elsewhere)
         return found.union(*waited.values()).difference(known)
-
-    def _waited_for(self, root: LineRoot) -> Origins:
-        """The origins of what a line takes from other threads or processes; none where but their order differs."""
-        row = self._row_of_table(root)
-        if row is None:  # what forks processes takes what they give
-            return frozenset(each for each, parents in self.elsewhere.items() if root.location in parents)
-        return frozenset((self.answers if row.is_order else {*self.elsewhere} - self.handed) if row.waits else ())
 
     def _row_of_table(self, root: LineRoot) -> Source | None:
         calls = self._calls_of(root)

@@ -139,7 +139,7 @@ class BlindSpots:
         """NumPy gave the program an array that nothing was written to."""
         if self._sites.kind_of(call.frame.f_code.co_filename) != USER:
             return
-        self._arrays[id(call.result)] = _memory_of(call.result)
+        self._arrays[id(call.result)] = _place_of(call.result), _sample_of(call.result)
         if len(self._arrays) > _NEWEST_ARRAYS:
             del self._arrays[next(iter(self._arrays))]
 
@@ -148,10 +148,10 @@ class BlindSpots:
         array = call.first
         while type(array).__module__ == "numpy":
             place, sample = self._arrays.get(id(array), (None, []))
-            now_at, now = _memory_of(array)
-            # Zeros that lay there may stand for zeros that were written.
-            if place == now_at and sum(map(bytes.__eq__, sample, now)) >= min(_KEPT, len(sample)):
-                self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
+            if place == _place_of(array):  # zeros that lay there may stand for zeros that were written
+                same = sum(map(bytes.__eq__, sample, _sample_of(array)))
+                if same >= min(_KEPT, len(sample)):
+                    self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
             array = array.base
 
     def autocast_made(self, call: WatchedCall) -> None:
@@ -309,14 +309,18 @@ class BlindSpots:
         )
 
 
-def _memory_of(array: Any) -> tuple[tuple[int, int], list[bytes]]:
-    """An array's address and number of bytes, and some elements, the last ones among them; none of one of objects."""
-    place = array.__array_interface__["data"][0], array.nbytes
+def _place_of(array: Any) -> tuple[int, int]:
+    """The address and the number of bytes of an array."""
+    return array.__array_interface__["data"][0], array.nbytes
+
+
+def _sample_of(array: Any) -> list[bytes]:
+    """Some elements of a contiguous array, the last ones among them; none for one of objects."""
     if array.dtype.hasobject:
-        return place, []
+        return []
     flat, size = array.ravel("K"), array.itemsize
     some = b"".join((flat[:: max(1, flat.size // 64)].tobytes(), flat[-8:].tobytes()))
-    return place, [some[at : at + size] for at in range(0, len(some), size)]
+    return [some[at : at + size] for at in range(0, len(some), size)]
 
 
 def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -576,7 +576,7 @@ def test_runs_that_agree_are_undecided_where_a_line_decides_by_the_clock(
     found = repeated(tmp_path, "rate", monkeypatch)
     assert (found.agrees, found.timed, len(found.runs)) == (True, ("train.py:5",), 3)
     assert "train.py:5" in repeated_headline(found)
-    assert repeated_json(found)["timed"] == ["train.py:5"]
+    assert [*repeated_json(found)["timed"]] == ["train.py:5"]
 
 
 def test_an_order_that_luck_may_have_made_alike_is_named_and_no_reason_to_doubt(
@@ -594,7 +594,7 @@ def test_an_order_that_luck_may_have_made_alike_is_named_and_no_reason_to_doubt(
     found = repeated(tmp_path, "order", monkeypatch)
     assert (found.agrees, found.otherwise, found.timed, found.orders) == (True, "", (), ("train.py:4",))
     assert "train.py:4" in repeated_headline(found)
-    assert repeated_json(found)["orders"] == ["train.py:4"]
+    assert [*repeated_json(found)["orders"]] == ["train.py:4"]
 
 
 #: What it prints differs in a run that is not recorded, however fast it is.
@@ -622,7 +622,7 @@ def test_runs_that_agree_are_held_against_one_that_is_not_recorded(
     found = repeated(tmp_path, "plain", monkeypatch)
     assert (found.agrees, found.otherwise, found.timed) == (not otherwise, otherwise, ("train.py:4",))
     assert len(found.runs) == 2
-    assert repeated_json(found)["timed"] == ["train.py:4"]
+    assert [*repeated_json(found)["timed"]] == ["train.py:4"]
     assert [source.location for source in found.sources] == (["train.py:4"] if otherwise else [])
     assert "train.py:4" in repeated_headline(found)
 

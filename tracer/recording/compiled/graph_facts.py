@@ -397,11 +397,11 @@ def unwritten_reads(graph: Graph, handed_over: str = "") -> Iterator[Read]:
                 memory[node.name] = left
         elif packet in _SEES:
             memory[node.name] = read
-        elif (
-            packet in _PRODUCTS or row_of(packet).beta
-        ):  # the sum of a product and a tensor, which may count for nothing
+        elif packet in _PRODUCTS:
+            yield Read(number, read.allocation, may_be_constant=False)
+        elif row_of(packet).beta:  # a product and a tensor, which counts for nothing where ``beta`` is 0
             first, *factors = (isinstance(v, AnnotatedTensor) and v.name in memory for v in node.args[:3])
-            if packet in _PRODUCTS or any(factors) or (first and node.kwargs.get("beta", 1) != 0):
+            if any(factors) or (first and node.kwargs.get("beta", 1) != 0):
                 yield Read(number, read.allocation, may_be_constant=False)
         elif (
             _IGNORES.isdisjoint((row_of(packet).touches, row_of(node.op.removeprefix("aten.")).touches))

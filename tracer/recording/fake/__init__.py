@@ -232,8 +232,8 @@ def on_fake_tensors(machine: FakeMachine, one_rank: OneRank | None = None) -> It
             for module in LIBRARIES if not is_over else ():
                 held = sys.modules.get(module)
                 # While its own lines are running, what it will hold is not there yet.
-                is_whole = module == imported or not getattr(held.__spec__, "_initializing", False) if held else False
-                if held is None or module in mended or not is_whole:
+                is_running = getattr(getattr(held, "__spec__", None), "_initializing", False)
+                if held is None or module in mended or (is_running and module != imported):
                     continue
                 mended.add(module)
                 if module == "safetensors":

@@ -265,7 +265,9 @@ class LineRecording:
             for counted in (self.thread.calls, self.thread.left, self.thread.totals):
                 counted.clear()
             for frame in self.thread.stack:
-                frame.begin_anew()
+                frame.hot.clear()
+                frame.passed = (frame.passed // _ANEW + 1) * _ANEW  # numbers of rows are none that were before
+                frame.counts = dict.fromkeys(frame.counts, frame.passed)
             self._source.anew()
 
     # --- forked processes ---
@@ -300,17 +302,14 @@ class LineRecording:
     def follows(self, filename: str) -> bool:
         """Return whether the lines of a file are the program's own; decided once."""
         own = self._own.get(filename)
-        if own is None:
-            own = self._own[filename] = self._is_own(filename)
+        if own is not None:
+            return own
+        if own := not (filename.startswith("<") or is_tracers_own(filename)):
+            kind, path = self._sites.kind_of(filename), os.path.abspath(filename)
+            parts = Path(path).with_suffix("").parts if self.asked.library and kind > 0 else ()
+            own = (kind == USER and path.startswith(self._roots)) or not {*self.asked.library}.isdisjoint(parts)
+        self._own[filename] = own
         return own
-
-    def _is_own(self, filename: str) -> bool:
-        if filename.startswith("<") or is_tracers_own(filename):
-            return False
-        kind, path = self._sites.kind_of(filename), os.path.abspath(filename)
-        if self.asked.library and kind > 0 and not {*self.asked.library}.isdisjoint(Path(path).with_suffix("").parts):
-            return True
-        return kind == USER and path.startswith(self._roots)
 
     def is_own_module(self, name: str) -> bool:
         """Return whether a module of this name is one of the program's; decided once it is loaded."""
@@ -381,12 +380,6 @@ class LineRecording:
                 known.held = frozenset(line for line in (0, *known.texts) if known.location(line) in self.asked.held)
         return known
 
-    def write_code(self, code: _Code) -> None:
-        """Write what rows refer to, once for each file; before another thread takes it for written."""
-        if code.number not in self._written:
-            self.write(LineCode(code.number, code.file, code.function, code.code.co_firstlineno, code.is_library))
-            self._written.add(code.number)
-
     def write_text(self, code: _Code, line: int, frame: FrameType) -> None:
         """Write what a line reads, when it is met first."""
         key = (code.number, line)
@@ -448,8 +441,10 @@ class _FollowedFrame:
 
     def write_entered(self, changed: dict[str, str]) -> None:
         """Write that the call begins."""
-        recording = self.recording
-        recording.write_code(self.code)
+        recording, code = self.recording, self.code
+        if code.number not in recording._written:  # what rows refer to, before another thread takes it for written
+            recording.write(LineCode(code.number, code.file, code.function, code.code.co_firstlineno, code.is_library))
+            recording._written.add(code.number)
         number = self.thread.number
         place = self.call = recording.place()
         recording.write(Entered(number, self.number, self.code.number, self.count, *self.parent, place, changed))
@@ -460,12 +455,6 @@ class _FollowedFrame:
         self.call = self.recording.place()
         if self.recording.held is not None:  # what was drawn meanwhile is of lines that are not followed
             self.recording.changed_generators()
-
-    def begin_anew(self) -> None:
-        """Every line has its first rows again; their numbers are none that were before."""
-        self.hot.clear()
-        self.passed = (self.passed // _ANEW + 1) * _ANEW
-        self.counts = dict.fromkeys(self.counts, self.passed)
 
     def on_line(self, frame: FrameType, line: int) -> None:
         """A line begins, so the one before it has ended; those passed over in between count among ``passed``."""
@@ -667,12 +656,6 @@ def _trace_of(state: _FollowedFrame) -> Any:
     return trace
 
 
-def _state_of(trace: Any) -> _FollowedFrame | None:
-    """The frame whose local trace function it is; ``None`` for anybody else's."""
-    is_ours = type(trace) is FunctionType and trace.__code__ is _TRACE
-    return trace.__defaults__[0] if is_ours else None
-
-
 _TRACE = next(code for code in _trace_of.__code__.co_consts if isinstance(code, CodeType))
 
 
@@ -724,9 +707,9 @@ class _Tracing:
                 return None
             if event != "call" or recording.is_over() or recording.passes(code):
                 return None
-            known = frame.f_trace  # a generator goes on
-            if known is not None and (going_on := _state_of(known)) is not None:
-                going_on.goes_on()
+            known: Any = frame.f_trace
+            if type(known) is FunctionType and known.__code__ is _TRACE:  # ours: a generator goes on
+                known.__defaults__[0].goes_on()  # type: ignore[index]
                 return known
             left = recording.thread.left
             if left.get(id(code)):

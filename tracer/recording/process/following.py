@@ -145,7 +145,10 @@ class Following(ChildLog):
             self.folder = ""
             put, unset = original_of(os.putenv), original_of(os.unsetenv)
             for name in ("PYTHONPATH", _VARIABLE):
-                put(name, os.environ[name]) if name in os.environ else unset(name)
+                if name in os.environ:
+                    put(name, os.environ[name])
+                else:
+                    unset(name)
 
     def log(self, event: LogLine) -> None:
         """Add to the log, in one write; nothing where the job's first process has ended and removed it."""

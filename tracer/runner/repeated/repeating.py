@@ -174,7 +174,8 @@ class _Series:
         """
         first = self._run(f"{self.prefix}1", "run 1")
         base = self._recording(first)
-        if self.asked.children is None and self._trains_elsewhere(base) and not launching.ENDING.by:
+        is_elsewhere = base is not None and base.trace is not None and base.trace.training is Training.ELSEWHERE
+        if self.asked.children is None and is_elsewhere and not launching.ENDING.by:
             say("tracer: run 1 trained nothing itself, and started processes: once more, recording them too")
             self.children = True
             self.runs.clear()
@@ -236,10 +237,6 @@ class _Series:
     def _diverging(self) -> Divergence | None:
         """The first comparison of unvaried runs that differ."""
         return next((divergence for divergence in self.compared.get(UNVARIED, ()) if divergence.differs), None)
-
-    @staticmethod
-    def _trains_elsewhere(base: Recording | None) -> bool:
-        return base is not None and base.trace is not None and base.trace.training is Training.ELSEWHERE
 
     @cached_property
     def report(self) -> Report | None:
