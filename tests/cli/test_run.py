@@ -18,7 +18,7 @@ from tests.support.command import SCRIPTS, Command, Finished, both, process, tra
 from tests.support.slow import slow_unless
 from tracer.names import BlindSpotKind
 from tracer.runner.outcome import ScriptRecording
-from tracer.runner.script import StepRange
+from tracer.runner.script import StepRange, Task
 from tracer.session import judge
 from tracer.trace import Trace
 from tracer.trace.lines import LineRow, read_lines
@@ -334,7 +334,7 @@ class _Full:
 def recording(request: pytest.FixtureRequest, tmp_path: Path) -> ScriptRecording:
     """One whose steps are over, to be written early."""
     place = tmp_path / "t.json"
-    made = ScriptRecording("s", place, place, StepRange(0, 1), rank=None, exit_after=False)
+    made = ScriptRecording(Task(target="s", steps=StepRange(0, 1)), place)
     made._window = _Full()  # type: ignore[assignment]
     return made
 

@@ -21,7 +21,7 @@ from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.names import About, DataShown
 from tracer.one_call import _Writer, chosen_finding, program_of
-from tracer.one_call.data import Tensor, TorchName, Unknown, has_unknown, program_arguments
+from tracer.one_call.data import Tensor, has_unknown, program_arguments
 from tracer.report import Report
 from tracer.session import judge
 from tracer.trace.records import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled
@@ -293,10 +293,10 @@ def test_settings_of_the_recorded_run_are_made_where_they_are_not_torchs_own() -
         (Number("-inf"), "-inf", float("-inf")),
         (Number("(1+2j)"), "(1+2j)", 1 + 2j),
         (Number(str(2**70)), str(2**70), 2**70),
-        (TorchWord("float64"), "torch.float64", TorchName("torch.float64")),
-        (DeviceType("cpu"), "torch.device('cpu')", TorchName("torch.device('cpu')")),
+        (TorchWord("float64"), "torch.float64", TorchWord("float64")),
+        (DeviceType("cpu"), "torch.device('cpu')", DeviceType("cpu")),
         ("sum", "'sum'", "sum"),
-        (NotKept(), "...", Unknown()),
+        (NotKept(), "...", NotKept()),
     ],
 )
 def test_each_kind_of_argument_comes_back_from_a_file(given: Argument, text: str, value: Any) -> None:

@@ -14,7 +14,7 @@ from tracer.names import BlindSpotKind, ChildState, SeedOrigin, StartedBy, Train
 from tracer.recording.process import following as process_following
 from tracer.recording.process.following import Following, children_of
 from tracer.runner.outcome import ScriptRecording
-from tracer.runner.script import StepRange
+from tracer.runner.script import StepRange, Task
 from tracer.trace import Trace
 from tracer.trace.file import load_families
 from tracer.trace.records import Child, Generator
@@ -516,7 +516,7 @@ def test_actors_of_ray_are_recorded(folder: Path) -> None:
 )
 def test_a_parent_that_waits_for_children_that_train_is_whole(tmp_path: Path, steps: int, reason: str) -> None:
     output = tmp_path / "t.json"
-    recording = ScriptRecording("waits.py", output, output, StepRange(1, 2), rank=None, exit_after=False)
+    recording = ScriptRecording(Task(target="waits.py", steps=StepRange(1, 2)), output)
     child = Child(role="1", started_by=StartedBy.SPAWN, state=ChildState.RECORDED, optimizer_steps=steps)
     recording.children = lambda: (child,)
     said = recording.finish()  # torch is imported for a trace of nothing

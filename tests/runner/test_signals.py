@@ -20,7 +20,7 @@ from tests.support.slow import slow_unless
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.running import trace_before_dying
-from tracer.runner.script import StepRange
+from tracer.runner.script import Task
 from tracer.trace import Trace
 from tracer.trace.values import read_values
 
@@ -114,7 +114,7 @@ def in_a_fork(what: Callable[[], None]) -> int:
 
 def recording(folder: Path) -> ScriptRecording:
     """One that was not begun."""
-    return ScriptRecording("s", folder / "t.json", Path("t.json"), StepRange(), rank=None, exit_after=False)
+    return ScriptRecording(Task(target="s"), folder / "t.json")
 
 
 def test_a_signal_that_comes_again_while_the_trace_is_written_waits_for_its_end(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_signal_ends_the_process_where_nothing_can_be_written_or_said(tmp_path
 def test_a_forked_child_ends_by_a_signal_as_without_a_recording(tmp_path: Path) -> None:
     """A handler of Python's would not be called in a call of the system that begins just after the signal came."""
     trace = tmp_path / "t.json"
-    with trace_before_dying(ScriptRecording("script.py", trace, trace, StepRange(), rank=None, exit_after=False)):
+    with trace_before_dying(ScriptRecording(Task(target="script.py"), trace)):
         handler = signal.getsignal(signal.SIGTERM)
         if (child := os.fork()) == 0:
             os._exit(signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL)

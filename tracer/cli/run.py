@@ -13,6 +13,7 @@ from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.plain import say
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, LineOptions, PlaceOptions, RecordOptions, Trials
+from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank, path_of_rank
 from tracer.runner.running import run_script
 from tracer.runner.script import Task
@@ -197,15 +198,17 @@ def command(
         from tracer.trace.file import values_path
 
         check_writable(values_path(output))
-    code = run_script(
+    recording = ScriptRecording(
         task,
-        output=output,
-        with_source=with_source,
+        output,
+        rank=this_rank,
         options=options,
+        source_folder=os.getcwd() if with_source else None,
+        hint_folder=os.getcwd(),
         machine=fake_machine,
         one_rank=one_rank,
-        rank=this_rank,
     )
+    code = run_script(recording)
     if one_rank is not None and code == 0 and not one_rank.groups:
         why = "it runs alone, or reads its rank elsewhere than in RANK and WORLD_SIZE"
         say(f"tracer: the script made no process group: {why}")

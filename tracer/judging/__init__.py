@@ -18,10 +18,10 @@ from tracer.facts.every_fact import FACTS
 from tracer.findings import Finding, Judgement, SizeBound, Target
 from tracer.judging.call_findings import (
     JudgedCall,
-    TrialsHere,
     Unsafe,
-    by_ruling,
+    bearing_trials,
     findings_of_calls,
+    observed_banners,
     tally_of,
     unnamed_calls,
 )
@@ -78,10 +78,7 @@ def judge_calls(
     compiled = compilation_of(trace, compilers or {})
     by_settings = _TablesBySettings(trace, target, tables, translations, compiled, strict)
     target_tables = by_settings.under({})
-    rulings: dict[int, Ruling] = {}
-    counted: Counter[tuple[int, Phase, str]] = Counter()
-    trials = TrialsHere(trace, target)
-    groups = trials.bearing(with_hosts(trace, target))
+    groups, trial_banner = bearing_trials(with_hosts(trace, target), trace.environment, target)
     if target.backend not in (Backend.RECORDED, Backend.CPU):
         is_fake = any(source.fake_as for source in trace.sources)
         groups = [group.drawn_on(target.backend.device, is_fake=is_fake) for group in groups]
@@ -90,18 +87,14 @@ def judge_calls(
     groups = [with_own_settings(group, target) if group.settings else group for group in groups]
     judged = _once([JudgedCall(group, by_settings.under(group.settings).rule_on(group)) for group in groups])
     judged = _with_open_attention(judged, trace, target.backend)
-    for group, ruling in judged:
-        rulings[id(ruling)] = ruling
-        counted[id(ruling), group.phase, group.module] += group.count
     as_ran: list[tuple[CallGroup, Ruling]] = list(judged)
     mode = str(trace.environment.deterministic_mode or "")
     if MODE in target.sets and mode:  # a line that changes the mode counts by what depends on the mode
         as_ran = [(group, by_settings.under({**group.settings, MODE: mode}).rule_on(group)) for group in groups]
     process = ProcessUnderTarget(trace, target, rows, as_ran, strict=strict)
     observed = process.observe({})
-    unsafe = _with(judged, rulings, lambda ruling: not ruling.is_safe)
-    of_this_run = _with(judged, rulings, lambda ruling: ruling.observed or ruling.refuted is not None)
-    calls_by_ruling = by_ruling(counted)
+    unsafe = [call for call in judged if not call.ruling.is_safe]
+    of_this_run = [call for call in judged if call.ruling.observed or call.ruling.refuted is not None]
     settled = MinimalSettings(unsafe, by_settings.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*call, *after) for call, after in zip(unsafe, settled.calls, strict=True))
     by_data = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
@@ -126,11 +119,11 @@ def judge_calls(
         trace=trace,
         target=target,
         findings=tuple(sorted(findings, key=order_of)),
-        tally=tally_of(counted, rulings),
+        tally=tally_of(judged),
         banners=(
-            *trials.banners(of_this_run),
+            *observed_banners(of_this_run, trial_banner),
             *banners_of(trace, target, target_tables, strict, on_meta),
-            *weak_banners(calls_by_ruling, rulings),
+            *weak_banners(judged),
             *host_banners(groups, set_up),
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
@@ -146,7 +139,7 @@ def judge_calls(
         meta_calls=on_meta,
         nothing_computed=on_meta > 0 and not has_computed_step(groups),
         at_this_size=at_this_size(judged, lambda group: by_settings.under(group.settings).rule_on(group)),
-        unnamed=unnamed_calls(calls_by_ruling, rulings),
+        unnamed=unnamed_calls(judged),
         watched_from_start=trace.watched_from_start,
     )
     return judgement, tuple(judged)
@@ -168,14 +161,6 @@ def at_this_size(judged: Iterable[JudgedCall], rule_on: Callable[[CallGroup], Ru
         for (op, why, is_settled), at in places.items()
     ]
     return tuple(sorted(bounds, key=lambda bound: -sum(bound.calls.values())))
-
-
-def _with(
-    judged: list[JudgedCall], rulings: Mapping[int, Ruling], is_one: Callable[[Ruling], bool]
-) -> list[JudgedCall]:
-    """The calls with such a ruling; ``rulings`` has each ruling once, by identity."""
-    names = {name for name, ruling in rulings.items() if is_one(ruling)}
-    return [call for call in judged if id(call.ruling) in names] if names else []
 
 
 @dataclass(eq=False)
@@ -371,15 +356,18 @@ def dropout_banners(groups: Sequence[CallGroup]) -> Iterator[str]:
         )
 
 
-def weak_banners(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> Iterator[str]:
-    """Banners about calls that are deterministic by the weakest evidence only; ``counted``: calls by ruling."""
+def weak_banners(judged: Iterable[JudgedCall]) -> Iterator[str]:
+    """Banners about calls that are deterministic by the weakest evidence only."""
     weak, every = Counter[Backend](), Counter[Backend]()
-    for name, count in counted.items():
-        ruling = rulings[name]
+    is_weak: dict[int, bool] = {}
+    for group, ruling in judged:
         if ruling.verdict is Verdict.DETERMINISTIC and not ruling.observed:
-            every[ruling.backend] += count
-            if ruling.source is not None and strongest(ruling.source.evidence) is EvidenceKind.VENDOR_KERNEL_LIST:
-                weak[ruling.backend] += count
+            every[ruling.backend] += group.count
+            rule = ruling.source
+            if rule is not None and id(rule) not in is_weak:
+                is_weak[id(rule)] = strongest(rule.evidence) is EvidenceKind.VENDOR_KERNEL_LIST
+            if rule is not None and is_weak[id(rule)]:
+                weak[ruling.backend] += group.count
     for backend, count in weak.items():
         yield (
             f"Of the {every[backend]:,} calls that are deterministic on {backend}, {count:,} are so by the vendor's"

@@ -6,11 +6,10 @@ A finding groups calls at one place with the same ruling.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from tracer.findings import Deciding, Evidence, Finding, Tally, Target
@@ -31,52 +30,43 @@ from tracer.tables.compiled import Compilation
 from tracer.tables.rules import Ruling, Switches
 from tracer.tables.settings import FORWARD, declared
 from tracer.tables.target_tables import is_here
-from tracer.trace.file import Trace
 from tracer.trace.merging import joined_trials, summed
-from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, Tried, is_set_up
+from tracer.trace.records import ORIGIN, CallGroup, Environment, FactValue, Kernel, Tried, is_set_up
 
 
-class TrialsHere:
-    """The trials of one trace, for one target. They are evidence only for their own device and torch."""
+def bearing_trials(calls: Iterable[CallGroup], environment: Environment, target: Target) -> tuple[list[CallGroup], str]:
+    """``calls`` with the results of their trials, if those ran on the target's device and torch: elsewhere they are no
+    evidence. And the banner about all trials; empty without any."""
+    groups: list[CallGroup] = []
+    recorded: Tried | None = None
+    varied, is_evidence = 0, False
+    for group in calls:
+        if group.tried is not None:
+            recorded = joined_trials(recorded, group.tried)
+            varied += bool(group.tried.varied)
+            backend = Backend.CPU if group.host is not None else target.backend
+            bears = is_here(backend, target.torch, (group.facts.get("device"),), environment)
+            is_evidence |= bears
+            group = group if bears else replace(group, tried=None)
+        groups.append(group)
+    if recorded is None:
+        return groups, ""
+    elsewhere = "" if is_evidence else " They ran on another device or torch than this target's."
+    return groups, f"{summary_of(recorded, varied)}{elsewhere}"
 
-    def __init__(self, trace: Trace, target: Target) -> None:
-        self._target = target
-        self._environment = trace.environment
-        self._recorded: Tried | None = None
-        """All trials of the trace, for whatever target."""
-        self._varied = 0
-        """Groups of calls that varied."""
-        self._bear = False
-        """Whether some of them are evidence for the target."""
 
-    def bearing(self, calls: Iterable[CallGroup]) -> list[CallGroup]:
-        """``calls`` with the results of their trials, if those ran on the target's device."""
-        groups = []
-        for group in calls:
-            if group.tried is not None:
-                self._recorded = joined_trials(self._recorded, group.tried)
-                self._varied += bool(group.tried.varied)
-                backend = Backend.CPU if group.host is not None else self._target.backend
-                bears = is_here(backend, self._target.torch, (group.facts.get("device"),), self._environment)
-                self._bear |= bears
-                group = group if bears else replace(group, tried=None)
-            groups.append(group)
-        return groups
-
-    def banners(self, judged: Iterable[tuple[CallGroup, Ruling]]) -> Iterator[str]:
-        """Banners about them; ``judged``: at least the calls on which they decided."""
-        judged = tuple(judged)
-        settled = sum(group.count for group, ruling in judged if ruling.observed)
-        if refuted := ", ".join(dict.fromkeys(group.op for group, ruling in judged if ruling.refuted is not None)):
-            yield f"The table is wrong for this device: {refuted} varied when replayed. Please report it."
-        if self._recorded is not None:
-            bears = "" if self._bear else " They ran on another device or torch than this target's."
-            yield f"{summary_of(self._recorded, self._varied)}{bears}"
-        if settled:
-            yield (
-                f"{_calls(settled)} {'is' if settled == 1 else 'are'} deterministic only for the data of this run,"
-                " which were checked: other data may make runs differ."
-            )
+def observed_banners(judged: Sequence[JudgedCall], of_trials: str) -> Iterator[str]:
+    """Banners about trials and data; ``judged``: the calls on which they decided."""
+    settled = sum(group.count for group, ruling in judged if ruling.observed)
+    if refuted := ", ".join(dict.fromkeys(group.op for group, ruling in judged if ruling.refuted is not None)):
+        yield f"The table is wrong for this device: {refuted} varied when replayed. Please report it."
+    if of_trials:
+        yield of_trials
+    if settled:
+        yield (
+            f"{_calls(settled)} {'is' if settled == 1 else 'are'} deterministic only for the data of this run,"
+            " which were checked: other data may make runs differ."
+        )
 
 
 def summary_of(tried: Tried, varied: int) -> str:
@@ -138,28 +128,20 @@ class Unsafe(NamedTuple):
     planned: Both
 
 
-CallCounts = Mapping[tuple[int, Phase, str], int]
-"""Calls by the identity of the ruling on them, phase and module."""
-
-
-def by_ruling(counted: CallCounts) -> dict[int, int]:
-    """Calls by the identity of the ruling on them."""
-    calls: Counter[int] = Counter()
-    for (name, _, _), count in counted.items():
-        calls[name] += count
-    return calls
-
-
-def tally_of(counted: CallCounts, rulings: Mapping[int, Ruling]) -> Tally:
+def tally_of(judged: Iterable[JudgedCall]) -> Tally:
     """Calls by verdict, with and without deterministic mode, and by phase and module."""
+    alike: Counter[tuple[int, Phase, str]] = Counter()
+    rulings: dict[int, Ruling] = {}
+    for group, ruling in judged:
+        rulings[id(ruling)] = ruling
+        alike[id(ruling), group.phase, group.module] += group.count
     as_is, in_mode = Counter[Verdict](), Counter[Verdict]()
     by_phase: defaultdict[Phase, Counter[Verdict]] = defaultdict(Counter)
     by_module: defaultdict[str, Counter[Verdict]] = defaultdict(Counter)
-    for (name, phase, module), count in counted.items():
-        ruling = rulings[name]
-        in_mode[ruling.deterministic_mode] += count
+    for (name, phase, module), count in alike.items():
+        in_mode[rulings[name].deterministic_mode] += count
         for calls in (as_is, by_phase[phase], by_module[module]):
-            calls[ruling.verdict] += count
+            calls[rulings[name].verdict] += count
     return Tally(
         as_is=dict(as_is),
         deterministic_mode=dict(in_mode),
@@ -168,13 +150,12 @@ def tally_of(counted: CallCounts, rulings: Mapping[int, Ruling]) -> Tally:
     )
 
 
-def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> dict[EvidenceKind, int]:
-    """Deterministic calls of ops without a rule, by evidence: dispatched, or documented. ``counted``: by ruling."""
+def unnamed_calls(judged: Iterable[JudgedCall]) -> dict[EvidenceKind, int]:
+    """Deterministic calls of ops without a rule, by evidence: dispatched, or documented."""
     unnamed: Counter[EvidenceKind] = Counter()
-    for name, count in counted.items():
-        ruling = rulings[name]
+    for group, ruling in judged:
         if ruling.source is None and ruling.verdict is Verdict.DETERMINISTIC:
-            unnamed[EvidenceKind.DISPATCHED if ruling.evidence else EvidenceKind.DOCUMENTED] += count
+            unnamed[EvidenceKind.DISPATCHED if ruling.evidence else EvidenceKind.DOCUMENTED] += group.count
     return dict(unnamed)
 
 
@@ -289,23 +270,19 @@ def _generated(
     if not compiled:
         return Generated()
     regions = tuple(dict.fromkeys(group.region for group in compiled if group.region is not None))
-    every = dict.fromkeys(_kernels(compilation, compiled, backend.device))
+    # By the id of the region that it was generated for, empty for one that the program launched.
+    every: dict[tuple[str, Kernel], None] = {}
+    for region, kernels in map(compilation.kernels_of, compiled):
+        if region is None:
+            kernels = [kernel.launched_on(backend.device) for kernel in kernels]
+        every |= dict.fromkeys(("" if region is None else region.id, kernel) for kernel in kernels)
     named = [(where, kernel) for where, kernel in every if kernel.device in ("", backend.device)]
     showing = [(where, kernel) for where, kernel in named if shown is not None and _SHOWING[shown](kernel)]
-    kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
+    names = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
     if shown is None or not showing:
-        return Generated(regions, kernels)
+        return Generated(regions, names)
     evidence = (Evidence(kind=EvidenceKind.GENERATED, ref=_ref(compilation, showing, shown)),)
-    return Generated(regions, kernels, _sentence(kernels, shown), evidence)
-
-
-def _kernels(compilation: Compilation, groups: Iterable[CallGroup], device: str) -> Iterator[tuple[str, Kernel]]:
-    """The id of the region that it was generated for, empty for one that the program launched, and the kernel."""
-    for region, kernels in map(compilation.kernels_of, groups):
-        if region is None:
-            yield from (("", kernel.launched_on(device)) for kernel in kernels)
-        else:
-            yield from ((region.id, kernel) for kernel in kernels)
+    return Generated(regions, names, _sentence(names, shown), evidence)
 
 
 def _ref(compilation: Compilation, showing: list[tuple[str, Kernel]], shown: Shown) -> str:
@@ -349,13 +326,13 @@ def with_own_remedy(finding: Finding, switches: Switches) -> Finding:
     library, slash, _ = finding.location.partition("/")
     if not (finding.called_from and slash and library.isidentifier()):
         return finding
-    finding = msgspec.structs.replace(finding, library=library)
+    finding = replace(finding, library=library)
     as_is, in_mode = finding.planned or (finding.verdict, finding.deterministic_mode)
     is_left = as_is in AT_RISK or in_mode in AT_RISK
     if not is_left or finding.cause is Cause.RNG:
         return finding
     if (switch := switches.find(library, finding.rule)) is not None:
-        return msgspec.structs.replace(finding, remedy=switch.what, switch=switch.ref, needs=())
+        return replace(finding, remedy=switch.what, switch=switch.ref, needs=())
     if switches.is_in_hand(finding.rule):
         return finding
     if is_set_up(finding.phase, finding.module, finding.place, finding.facts.get("device")):
@@ -363,7 +340,7 @@ def with_own_remedy(finding: Finding, switches: Switches) -> Finding:
             f"The line belongs to {library}. If it runs on the host whatever the device, as set-up code mostly does,"
             f" say so: `--host {finding.location}`."
         )
-        return msgspec.structs.replace(finding, remedy=remedy, needs=())
+        return replace(finding, remedy=remedy, needs=())
     other = f"take another layer or option of {library} in your own code, or accept the finding"
     if finding.deterministic_mode is Verdict.RAISES and finding.verdict is Verdict.DETERMINISTIC:
         remedy = (
@@ -377,4 +354,4 @@ def with_own_remedy(finding: Finding, switches: Switches) -> Finding:
         )
     else:
         remedy = f"The line belongs to {library}, and no option is known that makes it deterministic: {other}."
-    return msgspec.structs.replace(finding, remedy=remedy, needs=())
+    return replace(finding, remedy=remedy, needs=())

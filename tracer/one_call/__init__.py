@@ -27,7 +27,6 @@ from tracer.one_call.data import (
     DataKind,
     Sizes,
     Tensor,
-    TorchName,
     data_of,
     has_unknown,
     program_arguments,
@@ -39,7 +38,7 @@ from tracer.report import Report
 from tracer.report.render.page import template_folder
 from tracer.tables.settings import DECLARED, MODE, held
 from tracer.trace.file import inputs_path
-from tracer.trace.records import CallGroup, Environment, FactValue, spelled
+from tracer.trace.records import CallGroup, DeviceType, TorchWord, spelled
 
 #: Calls in each mode: an op that varies in one of ten calls is missed once in 40,000 times.
 RUNS = 100
@@ -56,16 +55,6 @@ class GeneratedProgram(NamedTuple):
     """The calls that it stands for."""
     tensors: tuple[str, ...] = ()
     """Names of the tensors that it reads from a file; empty if it draws them."""
-
-
-class _ProgramLine(NamedTuple):
-    name: str
-    expression: str
-    note: str
-
-    @property
-    def key(self) -> str:
-        return literal(self.name)
 
 
 def program_of(
@@ -126,29 +115,58 @@ class _Writer:
         self._tensors: list[str] = []
 
     def program(self) -> GeneratedProgram:
-        lines = tuple(self._lines())
+        lines: list[dict[str, str]] = []
+        for name, value in self._route.arguments.items():
+            told: list[str] = []
+            expression = self._expression(name, value, told)
+            note = _plain("; ".join(dict.fromkeys(told)))
+            lines.append({"name": name, "key": literal(name), "expression": expression, "note": note})
         group, route, environment = self.group, self._route, self.report.judgement.trace.environment
         if route.wanted:
             self._makers.add("floats")
-        assumed = tuple(dict.fromkeys(f"{line.name}: {line.note}" for line in lines if line.note))
+        assumed = tuple(dict.fromkeys(f"{line['name']}: {line['note']}" for line in lines if line["note"]))
         if any(tensor.is_unfixed for tensor in tensors_in(route.arguments)):
             assumed += (f"a size that the compiler did not fix is {UNFIXED} here",)
         device, sources = self._device(), _sources()
+        needs = ["torch", *([f"safetensors, {_plain(self.values)} beside it"] if self.values else [])]
+        needs += [*self.imports, *route.imports]
+        if route.namespace and not self.imports:
+            needs.append(f"whatever registers the ops of {route.namespace}")
+        needs += ["a compiler that torch.compile can use"] if group.region else []
+        needs += [f"a {device} device"] if device != "cpu" else []
+        values = [(setting, held(setting.key, environment)) for setting in DECLARED]
+        variables = [
+            f"os.environ.setdefault({literal(setting.key)}, {literal(str(value))})"
+            for setting, value in values
+            if setting.is_variable and value is not None
+        ]
+        settings = [
+            setting.line(value)
+            for setting, value in ((setting, group.settings.get(setting.key, value)) for setting, value in values)
+            if setting.made_by and setting.key != MODE and value not in (None, setting.default)
+            if setting.default is not None and not setting.fault(value)
+        ]
+        recorded = {
+            "torch": f"torch {environment.torch}",
+            "device": str(next((each.name for each in environment.devices), group.facts.get("device", "cpu"))),
+            "arguments": spelled(group.given),
+            "at": group.location or "no known line",
+        }
         # The functions that the program needs, with those that they call, in the order of their file.
         needed = self._makers.union(other for other in sources for name in self._makers if f"{other}(" in sources[name])
         text = _template().render(
             op=group.op,
             intro=tuple(self._intro(assumed)),
-            needs=", ".join(self._needs(device)),
+            needs=", ".join(needs),
             file=_plain(self.file),
             is_registered_elsewhere=bool(route.namespace) and not self.imports,
             around=route.around,
             is_with_values=bool(self.values),
             values=literal(self.values),
-            variables=tuple(_variables(environment)),
-            settings=tuple(_settings(environment, group.settings)),
+            variables=variables,
+            settings=settings,
             device=literal(device),
-            recorded=self._recorded(),
+            recorded="".join(f"    {literal(name)}: {literal(one_line(text))},\n" for name, text in recorded.items()),
             threads=max(environment.num_threads or 0, 0) if group.facts.get("device") == "cpu" else 0,
             parameters=self._sizes.parameters,
             given=lines,
@@ -167,19 +185,13 @@ class _Writer:
 
     # --- the call ---
 
-    def _lines(self) -> Iterator[_ProgramLine]:
-        for name, value in self._route.arguments.items():
-            notes: list[str] = []
-            expression = self._expression(name, value, notes)
-            yield _ProgramLine(name, expression, _plain("; ".join(dict.fromkeys(notes))))
-
     def _expression(self, name: str, value: Any, notes: list[str], place: int | None = None) -> str:
         if isinstance(value, Tensor):
             return self._tensor(name, value, notes, place)
         if isinstance(value, list):
             return f"[{', '.join(self._expression(name, item, notes, at) for at, item in enumerate(value))}]"
-        if isinstance(value, TorchName):
-            return "DEVICE" if value.text.startswith("torch.device") else value.text
+        if isinstance(value, DeviceType | TorchWord):
+            return "DEVICE" if isinstance(value, DeviceType) else str(value)
         if name in SIZED and type(value) is int and value in self._sizes.letters:
             return self._sizes.name(value)
         return literal(value)
@@ -225,18 +237,6 @@ class _Writer:
         yield ""
         yield from _wrapped(" ".join((f"The data are {data}", *map(_sentence, (*notes, *assumed)))))
 
-    def _needs(self, device: str) -> Iterator[str]:
-        yield "torch"
-        if self.values:
-            yield f"safetensors, {_plain(self.values)} beside it"
-        yield from (*self.imports, *self._route.imports)
-        if self._route.namespace and not self.imports:
-            yield f"whatever registers the ops of {self._route.namespace}"
-        if self.group.region:
-            yield "a compiler that torch.compile can use"
-        if device != "cpu":
-            yield f"a {device} device"
-
     def _device(self) -> str:
         backend = self.finding.backend
         if backend is not Backend.RECORDED:
@@ -246,33 +246,6 @@ class _Writer:
             what = f"the trace says that {self.group.op} ran on {device!r}, which is no device that torch names"
             raise UsageError(what, hint="judge it for another --backend")
         return str(device) if device != "none" else "cpu"
-
-    def _recorded(self) -> str:
-        environment = self.report.judgement.trace.environment
-        recorded = {
-            "torch": f"torch {environment.torch}",
-            "device": str(next((device.name for device in environment.devices), self.group.facts.get("device", "cpu"))),
-            "arguments": spelled(self.group.given),
-            "at": self.group.location or "no known line",
-        }
-        return "".join(f"    {literal(name)}: {literal(one_line(value))},\n" for name, value in recorded.items())
-
-
-def _variables(environment: Environment) -> Iterator[str]:
-    for setting in DECLARED:
-        value = held(setting.key, environment)
-        if setting.is_variable and value is not None:
-            yield f"os.environ.setdefault({literal(setting.key)}, {literal(str(value))})"
-
-
-def _settings(environment: Environment, own: Mapping[str, FactValue]) -> Iterator[str]:
-    """The lines that make the recorded settings, with those that were the call's ``own``."""
-    for setting in DECLARED:
-        value = own.get(setting.key, held(setting.key, environment))
-        if setting.is_variable or setting.key == MODE or value is None or setting.default is None:
-            continue
-        if value != setting.default and setting.made_by and not setting.fault(value):
-            yield setting.line(value)
 
 
 def _wrapped(text: str, indent: str = "") -> Iterator[str]:

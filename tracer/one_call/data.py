@@ -7,6 +7,7 @@ false, a variance is positive. The results are pieces of the program's text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
@@ -36,16 +37,6 @@ class Tensor(NamedTuple):
     @property
     def numel(self) -> int:
         return prod(self.shape)
-
-
-class TorchName(NamedTuple):
-    """A name of torch's: ``torch.float32``, ``torch.device('cpu')``."""
-
-    text: str
-
-
-class Unknown(NamedTuple):
-    """An argument that was not kept."""
 
 
 def words(text: str) -> frozenset[str]:
@@ -89,7 +80,7 @@ def tensors_in(arguments: dict[str, Any]) -> Iterator[Tensor]:
 
 
 def has_unknown(value: Any) -> bool:
-    return isinstance(value, Unknown) or (isinstance(value, list) and any(map(has_unknown, value)))
+    return isinstance(value, NotKept) or (isinstance(value, list) and any(map(has_unknown, value)))
 
 
 def _checked(value: object) -> Any:
@@ -97,22 +88,15 @@ def _checked(value: object) -> Any:
         return [*map(_checked, value)]
     if isinstance(value, TensorForm):
         return _tensor(value)
-    if isinstance(value, TorchWord | DeviceType):
-        if value.name not in _WORDS if isinstance(value, TorchWord) else value.type not in DEVICES:
-            raise ValueError(f"holds {value}, which is no word of torch")
-        return TorchName(str(value))
+    is_odd_word = isinstance(value, TorchWord) and value.name not in _WORDS
+    if is_odd_word or (isinstance(value, DeviceType) and value.type not in DEVICES):
+        raise ValueError(f"holds {value}, which is no word of torch")
     if isinstance(value, Number):
-        return _number(value.text)
-    return Unknown() if isinstance(value, NotKept) else value
-
-
-def _number(text: str) -> complex:
-    for kind in (int, float, complex):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise ValueError(f"holds {text}, which is no number")
+        for kind in (int, float, complex):
+            with suppress(ValueError):
+                return kind(value.text)
+        raise ValueError(f"holds {value.text}, which is no number")
+    return value
 
 
 def _tensor(form: TensorForm) -> Tensor:
@@ -210,7 +194,11 @@ def data_of(
     """Return the recipe of the tensor ``name`` of ``op``, a packet's name; ``place`` is its position in a list."""
     row = row_of(op)
     if form.layout:
-        return _sparse(form, sizes)
+        if form.layout not in ("sparse_coo", "sparse_csr", "sparse_csc"):
+            raise ValueError(f"a tensor of layout {form.layout} cannot be rebuilt")
+        text = f'sparse("{form.dtype}", {sizes.shape(form.shape)}).to_{form.layout.removesuffix("_coo")}()'
+        note = "one element in ten is not zero: how many were is not recorded"
+        return Data(text, ("sparse", "floats", "uniform"), note)
     if form.dtype == "bool":
         count = _picked(row, name, arguments)
         if count is None:
@@ -233,13 +221,6 @@ def _call(maker: str, form: Tensor, sizes: Sizes, *further: str, note: str = "",
     stride = [] if form.stride is None else [f"strides={list(form.stride)}"]
     words = [f'"{form.dtype}"', sizes.shape(form.shape), *further, *stride]
     return Data(wrap.format(f"{maker}({', '.join(words)})"), (maker,), note)
-
-
-def _sparse(form: Tensor, sizes: Sizes) -> Data:
-    if form.layout not in ("sparse_coo", "sparse_csr", "sparse_csc"):
-        raise ValueError(f"a tensor of layout {form.layout} cannot be rebuilt")
-    text = f'sparse("{form.dtype}", {sizes.shape(form.shape)}).to_{form.layout.removesuffix("_coo")}()'
-    return Data(text, ("sparse", "floats", "uniform"), "one element in ten is not zero: how many were is not recorded")
 
 
 def _integers(

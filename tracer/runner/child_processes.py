@@ -21,9 +21,9 @@ from tracer.recording.process.following import FOLLOWING, ChildTask, ChildTraces
 from tracer.runner.imports import when_imported
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
-from tracer.runner.script import StepRange
+from tracer.runner.script import StepRange, Task
 from tracer.trace import Trace
-from tracer.trace.file import child_path, files_of_children, values_path
+from tracer.trace.file import child_path, files_of_children
 from tracer.trace.records import Generator
 
 #: Children that are recorded; further ones are counted.
@@ -48,9 +48,9 @@ def followed(recording: ScriptRecording) -> Iterator[None]:
         recording.output,
         recording.options,
         at_start=recording.at_start,
-        start=recording.steps.start,
-        stop=recording.steps.stop,
-        ends_before=recording.ends_before,
+        start=recording.task.steps.start,
+        stop=recording.task.steps.stop,
+        ends_before=recording.task.ends_before,
         source_folder=recording.source_folder,
     )
     recording.children = traces.listed
@@ -73,15 +73,12 @@ def begin(role: str, task: msgspec.Raw) -> None:
         FOLLOWING.log(LogLine(role=role, event="is-too-many"))
         return
     order = msgspec.json.decode(task, type=ChildTask)
-    output = child_path(order.output, role)
+    steps = StepRange(order.start, order.stop)
     recording = ScriptRecording(
-        os.path.basename(sys.argv[0]) if sys.argv else "",
-        output,
-        output,
-        StepRange(order.start, order.stop),
-        ends_before=order.ends_before,
+        Task(target=sys.argv[0] if sys.argv else "", steps=steps, ends_before=order.ends_before),
+        child_path(order.output, role),
         rank=current_rank(),
-        options=order.options.with_values_at(values_path(output)),
+        options=order.options,
         source_folder=order.source_folder,
         is_quiet=True,
         child=role,

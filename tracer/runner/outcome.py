@@ -22,7 +22,8 @@ from tracer.recording.options import RecordOptions
 from tracer.runner.imports import before_imports, when_imported
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.ranks import Rank
-from tracer.runner.script import StepRange
+from tracer.runner.script import StepRange, Task
+from tracer.trace.file import values_path
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind
@@ -40,16 +41,11 @@ if TYPE_CHECKING:
 class ScriptRecording:
     """The recording of one script, from its import of torch to the trace's file."""
 
-    name: str
-    output: Path
-    """The file that the trace goes to."""
+    task: Task
+    """The script, and its steps that are recorded."""
     shown: Path
-    """``output`` as the user spelled it."""
-    steps: StepRange
+    """The file that the trace goes to, as the user spelled it."""
     rank: Rank | None = None
-    exit_after: bool = False
-    ends_before: int | None = None
-    """The optimizer step at whose beginning the script ends."""
     options: RecordOptions = RecordOptions()  # noqa: RUF009  (frozen)
     """What is recorded."""
     source_folder: str | None = None
@@ -71,6 +67,10 @@ class ScriptRecording:
     trains (an optimizer stepped, or gradients were computed) or infers."""
 
     def __post_init__(self) -> None:
+        target = self.task.target
+        self.name = target if self.task.as_module or not target else os.path.basename(os.path.normpath(target))
+        self.output = Path(os.path.abspath(self.shown))  # the script may change the working directory
+        self.options = self.options.with_values_at(values_path(self.output))
         self.on_step: Callable[[int], None] | None = None
         """Called after each optimizer step that is recorded."""
         self.children: Callable[[], tuple[Child, ...]] = tuple
@@ -162,13 +162,7 @@ class ScriptRecording:
             session.recorder.values.moments.left_behind = self.left_behind
         if self._watch is not None:
             self._watch.torch_loaded(frame)
-        self._window = StepWindow(
-            session,
-            self.steps,
-            when_complete=self._write_early,
-            exit_when_complete=self.exit_after,
-            ends_before=self.ends_before,
-        )
+        self._window = StepWindow(session, self.task, self._write_early)
         self._window.open()
         self.is_begun = True
 
@@ -213,12 +207,6 @@ class ScriptRecording:
             self._window.close()
         self._end_watch()
 
-    def forget_earlier(self) -> None:
-        """Remove the trace of an earlier run, which would be mistaken for this run's if the script is killed."""
-        if os.getpid() == self._process and self.output.is_file():
-            with suppress(OSError):
-                self.output.unlink()
-
     def _end_watch(self) -> None:
         self._fake.close()
         if self._lines is not None:
@@ -226,18 +214,6 @@ class ScriptRecording:
         if self._watch is not None:
             self._watch.leave()
             self._watch = None
-
-    def _opened(self) -> StepWindow:
-        """The window; a script that never imported torch gets an empty trace."""
-        if self._window is None:
-            try:
-                import torch  # noqa: F401  (calls ``_open``)
-            except ImportError as problem:
-                raise UsageError(f"torch cannot be imported: {problem}", hint="pip install torch") from problem
-        if self._window is None:  # the script took the watcher away
-            self._open()
-        assert self._window is not None
-        return self._window
 
     def _write_early(self) -> None:
         """Write the trace as soon as its last step is recorded, so that it survives if the script is killed later.
@@ -276,7 +252,8 @@ class ScriptRecording:
         if os.getpid() != self._process or self._is_finished:
             return ""
         self.is_writing = True
-        never = self._window is None and (dying or not may_import or any(map(_is_half_imported, ("torch", "numpy"))))
+        half_imported = {name.partition(".")[0] for name in sys.modules}.difference(sys.modules) & {"torch", "numpy"}
+        never = self._window is None and (dying or not may_import or bool(half_imported))
         if never or (dying and not self.is_begun):
             self._end_watch()
             self._is_finished, self.is_writing = True, False
@@ -284,14 +261,22 @@ class ScriptRecording:
             return f"tracer: no trace was written: {reason}{ended_by and f' ({ended_by})'}"
         if self._torch is not None:  # an interrupt right after its import made Python forget it
             sys.modules.setdefault("torch", self._torch)
-        window = self._opened()
+        if self._window is None:
+            try:
+                import torch  # noqa: F401  (calls ``_open``)
+            except ImportError as problem:
+                raise UsageError(f"torch cannot be imported: {problem}", hint="pip install torch") from problem
+        if self._window is None:  # the script took the watcher away
+            self._open()
+        window = self._window
+        assert window is not None
         if dying:
             window.read_settings()
         else:
             window.close()
         partial = self._missed(window, ended_by)
         window.session.end_values(partial)
-        if not self.child or window.finished or _is_of_a_model(window.session.trace):
+        if not self.child or window.finished or _has_model(window.session.trace):
             self._write(window, partial)
         self._end_watch()
         self._is_finished, self.is_writing = True, False
@@ -302,7 +287,7 @@ class ScriptRecording:
         """Return the reason why the recording is incomplete; empty if it is complete."""
         if window.complete or self._trains_elsewhere(window, ended_by):
             return ""
-        return ended_by or window.blocked or self.steps.missed(window.finished)
+        return ended_by or window.blocked or self.task.steps.missed(window.finished)
 
     def _trains_elsewhere(self, window: StepWindow, ended_by: str = "") -> bool:
         """Whether it ended, without a step, once processes that it started had trained: it waits for them alone."""
@@ -363,15 +348,15 @@ class ScriptRecording:
             f"tracer: {self.shown}{' (partial)' if partial else ''}: {_counted(trace.call_count, 'call')} "
             f"in {_counted(len(trace.calls), 'group')}, {program}"
         ]
-        if window.finished == 0 and self.steps != StepRange() and not self._trains_elsewhere(window):
-            parts.append(f"no optimizer step ended, so --steps {self.steps} was never over")
+        if window.finished == 0 and self.task.steps != StepRange() and not self._trains_elsewhere(window):
+            parts.append(f"no optimizer step ended, so --steps {self.task.steps} was never over")
         elif partial:
             parts.append(partial)
         parts.append(f"next: tracer report {shlex.quote(str(self.shown))}")
         return "; ".join(parts)
 
 
-def _is_of_a_model(trace: Trace) -> bool:
+def _has_model(trace: Trace) -> bool:
     """Return whether the process trained a model or ran one, other than to prepare a batch."""
     from torch.utils.data import get_worker_info
 
@@ -379,10 +364,6 @@ def _is_of_a_model(trace: Trace) -> bool:
 
     is_inference = trace.training is Training.INFERENCE and get_worker_info() is None
     return is_inference or any(call.phase is Phase.BACKWARD for call in trace.calls)
-
-
-def _is_half_imported(package: str) -> bool:
-    return package not in sys.modules and any(name.startswith(f"{package}.") for name in sys.modules)
 
 
 def _watch_launches() -> None:

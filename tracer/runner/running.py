@@ -8,31 +8,24 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from linecache import getline
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 import tracer
 from tracer.errors import RankError, UsageError
 from tracer.files import collector_paused
 from tracer.plain import say
 from tracer.recording import patching
-from tracer.recording.options import RecordOptions
 from tracer.recording.patching import Watch, WatchedCall
 from tracer.runner.interrupts import AGAIN, end_by, handled, interrupt_held
 from tracer.runner.outcome import ScriptRecording
-from tracer.runner.ranks import Rank
-from tracer.runner.script import Task, prepare
-from tracer.trace.file import values_path
+from tracer.runner.script import prepare
 
 if TYPE_CHECKING:
-    from tracer.names import ValueKind
-    from tracer.recording.options import FakeMachine, OneRank
+    from tracer.recording.options import FakeMachine
 
 
 #: Sent by job schedulers, torchrun and a closing terminal; they end a Python process at once.
@@ -83,84 +76,50 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
             os.kill(os.getpid(), number)
 
 
-def trace_before_leaving(recording: ScriptRecording, leave: Callable[[], None]) -> AbstractContextManager[None]:
-    """Write ``recording`` before ``os._exit`` ends the process, and call ``leave`` then.
-
-    A thread may call it while another is in the middle of an op.
-    """
+def _watch_ends(recording: ScriptRecording, watched: ExitStack) -> None:
+    """Write ``recording`` before ``os._exit`` ends the process, which a thread may call while another is in the middle
+    of an op; save it before the script replaces its process, and say so. ``watched`` is closed then."""
 
     def leaves(call: WatchedCall) -> None:
         code = call.args[0] if call.args else call.kwargs.get("status", 0)
         is_main = threading.current_thread() is threading.main_thread()
         say(_finished(recording, f"exit code {code}" if code else "", dying=not is_main, may_import=False))
-        leave()
+        watched.close()
 
-    return _placed([(os, "_exit")], Watch(leaves))
+    def replace(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if os.access(args[0], os.X_OK):  # it is searched for by trying
+            watched.close()
+            recording.save_so_far()
+            name = os.fsdecode(args[1][0])
+            hint = "set beforehand what it sets" if os.path.basename(name).startswith("python") else "record that one"
+            say(f"tracer: the script replaces its process by {name} (exec), which is not recorded; {hint}")
+        return call(*args, **kwargs)
 
-
-@contextmanager
-def _placed(holders: Iterable[tuple[Any, str]], watch: Watch) -> Iterator[None]:
-    lift = patching.place(holders, watch)
-    try:
-        yield
-    finally:
-        if lift is not None:
-            lift()
+    for names, watch in ((("execv", "execve"), Watch(around=replace)), (("_exit",), Watch(leaves))):
+        if (lift := patching.place([(os, name) for name in names], watch)) is not None:
+            watched.callback(lift)
 
 
 INTERRUPTED = -signal.SIGINT
 """The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""
 
 
-def run_script(
-    task: Task,
-    *,
-    output: Path,
-    with_source: bool = False,
-    options: RecordOptions = RecordOptions(),  # noqa: B008  (frozen)
-    machine: FakeMachine | None = None,
-    one_rank: OneRank | None = None,
-    quiet: bool = False,
-    left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple,
-    rank: Rank | None = None,
-    at_start: tuple[Callable[[str, msgspec.Raw], None], object] | None = None,
-) -> int:
-    """Run the script of ``task`` as Python would, write its trace to ``output``, and return the script's exit code.
+def run_script(recording: ScriptRecording) -> int:
+    """Run the script of ``recording`` as Python would, write its trace, and return the script's exit code.
 
     The trace is written when the last of its steps was recorded, and again when the script ends, for any reason but
     ``SIGKILL``, ``abort`` and an exit by C code in the recorded part; a trace that was cut short says so.
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
-    using them. ``ScriptRecording`` describes the options; ``at_start`` is a function of a module with what it is called
-    with after a process's role.
+    using them.
     Raises ``UsageError`` if there is nothing to run, or a script that is another rank, and ``TraceError`` if the trace
     cannot be written.
     """
-    name = task.target if task.as_module else os.path.basename(os.path.normpath(task.target))
-    # The script may change the working directory.
-    recording = ScriptRecording(
-        name,
-        Path(os.path.abspath(output)),
-        output,
-        task.steps,
-        rank=rank,
-        exit_after=task.exit_after_steps,
-        ends_before=task.ends_before,
-        options=options.with_values_at(values_path(os.path.abspath(output))),
-        source_folder=os.getcwd() if with_source else None,
-        hint_folder=None if quiet else os.getcwd(),
-        machine=machine,
-        one_rank=one_rank,
-        left_behind=left_behind,
-        is_quiet=quiet,
-    )
-    if at_start is not None:
-        recording.at_start = (f"{at_start[0].__module__}:{at_start[0].__qualname__}", at_start[1])
+    task, machine = recording.task, recording.machine
     ended_by, code = "", 0
     problem: BaseException | None = None
     with trace_before_dying(recording), ExitStack() as watched:
-        watched.enter_context(_told_of_exec(recording, watched.close))
-        watched.enter_context(trace_before_leaving(recording, watched.close))
-        if options.children:
+        _watch_ends(recording, watched)
+        if recording.options.children:
             from tracer.runner.child_processes import followed
 
             watched.enter_context(followed(recording))
@@ -170,7 +129,9 @@ def run_script(
         try:
             script = prepare(task.target, task.args, as_module=task.as_module)
             running = True
-            recording.forget_earlier()
+            if recording.output.is_file():  # it would be mistaken for this run's if the script is killed
+                with suppress(OSError):
+                    recording.output.unlink()
             recording.begin_lines()
             exec(script.code, vars(script.main))
         except SystemExit as leaving:
@@ -226,21 +187,6 @@ def _exit_code(leaving: SystemExit) -> int:
     return 1
 
 
-def _told_of_exec(recording: ScriptRecording, leave: Callable[[], None]) -> AbstractContextManager[None]:
-    """Save what was recorded before the script replaces its process, and say so; ``leave`` is called first."""
-
-    def replace(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if os.access(args[0], os.X_OK):  # it is searched for by trying
-            leave()
-            recording.save_so_far()
-            name = os.fsdecode(args[1][0])
-            hint = "set beforehand what it sets" if os.path.basename(name).startswith("python") else "record that one"
-            say(f"tracer: the script replaces its process by {name} (exec), which is not recorded; {hint}")
-        return call(*args, **kwargs)
-
-    return _placed([(os, "execv"), (os, "execve")], Watch(around=replace))
-
-
 # --- tracebacks as the script alone would have printed them --------------------------------------------------------
 
 _OURS = os.path.dirname(os.path.abspath(tracer.__file__)) + os.sep
@@ -259,7 +205,11 @@ def trim(error: BaseException) -> None:
     Where the innermost frame is the tracer's own, the error is too, and the traceback stays whole.
     """
     for link in _chain(error):
-        frames = list(_frames(link.__traceback__))
+        frames: list[TracebackType] = []
+        traceback = link.__traceback__
+        while traceback is not None:
+            frames.append(traceback)
+            traceback = traceback.tb_next
         if frames and _is_ours(frames[-1]) and not _made_a_call(frames[-1]) and isinstance(link, Exception):
             continue
         link.__traceback__ = _rebuilt(frames)
@@ -276,12 +226,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         visited.add(id(exception))
         yield exception
         waiting += [exception.__cause__, exception.__context__, *getattr(exception, "exceptions", ())]
-
-
-def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
 
 
 def _is_ours(frame: TracebackType) -> bool:

@@ -15,7 +15,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 from tracer.recording.origin.optimizers import HAS_OPTIMIZER, PASSES, unless_compiled
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
-from tracer.runner.script import StepRange, WindowComplete
+from tracer.runner.script import Task, WindowComplete
 from tracer.session import Session
 from tracer.trace.records import Environment
 
@@ -24,23 +24,14 @@ _INSIDE_BACKWARD = "optimizer steps ended inside the backward pass, where record
 
 
 class StepWindow:
-    """Keeps a recorder entered for the optimizer steps ``steps`` only."""
+    """Keeps a recorder entered for the optimizer steps of a task only."""
 
-    def __init__(
-        self,
-        session: Session,
-        steps: StepRange,
-        *,
-        when_complete: Callable[[], None] = lambda: None,
-        exit_when_complete: bool = False,
-        ends_before: int | None = None,
-    ) -> None:
+    def __init__(self, session: Session, task: Task, when_complete: Callable[[], None]) -> None:
         """``when_complete`` is called once, after the last requested step is recorded."""
         self.session = session
-        self.steps = steps
-        self.when_complete = when_complete
-        self.exit_when_complete = exit_when_complete
-        self.ends_before = ends_before
+        self.steps = task.steps
+        self._task = task
+        self._when_complete = when_complete
         self.finished = 0
         """Optimizer steps that ended, recorded or not."""
         self.complete = False
@@ -97,7 +88,7 @@ class StepWindow:
         it calls them, which only the last one may disturb; and the recorder's own must see the step's end.
         """
         HAS_OPTIMIZER.steps(optimizer)
-        if self.ends_before is not None and self.finished >= self.ends_before:
+        if self._task.ends_before is not None and self.finished >= self._task.ends_before:
             raise WindowComplete(0)
         if self._thread is not None:
             self.read_settings()
@@ -126,10 +117,10 @@ class StepWindow:
         elif self._thread is not None and is_over:
             self._leave()
             self.complete = True
-            self.when_complete()
+            self._when_complete()
         elif self._thread is None and not is_over and self.finished >= self.steps.start:
             self._enter()
-        if self.complete and self.exit_when_complete:
+        if self.complete and self._task.exit_after_steps:
             raise WindowComplete(0)
 
     def _will_switch(self) -> bool:

@@ -137,15 +137,23 @@ class BoundRule:
         """The outcome for a call with ``facts``. A value outside the vocabulary counts as not recorded."""
         get = facts.get
         values = tuple([get(key) for key in self.facts])
-        outcome = self._outcomes.get(values)
-        if outcome is None:
-            outcome = self._outcomes[values] = self._decide(values)
-        return outcome
+        if values not in self._outcomes:
+            valid_facts, possible = self._possible(values)
+            verdicts = {test.case.verdict for test in possible}
+            if len(verdicts) == 1:
+                case = possible[0].case
+                reason = UnknownReason.NO_EVIDENCE if case.verdict is Verdict.UNKNOWN else None
+                outcome = CaseOutcome(case.verdict, case, reason, met=self._met(case, valid_facts))
+            else:
+                reason = UnknownReason.FACT_NOT_RECORDED if verdicts else UnknownReason.NO_EVIDENCE
+                missing = self._missing(valid_facts, possible)
+                outcome = CaseOutcome(Verdict.UNKNOWN, None, reason, missing)
+            self._outcomes[values] = outcome
+        return self._outcomes[values]
 
     def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
         """The cases that may match, and the missing facts and settings that would choose among them."""
-        get = facts.get
-        valid_facts, possible = self._possible(tuple([get(key) for key in self.facts]))
+        valid_facts, possible = self._possible(tuple([facts.get(key) for key in self.facts]))
         return tuple(test.case for test in possible), self._missing(valid_facts, possible) if len(possible) > 1 else ()
 
     def _possible(self, values: tuple[Value | None, ...]) -> tuple[list[Value | None], list[_Test]]:
@@ -170,16 +178,6 @@ class BoundRule:
         missing = {self.facts[place] for test in possible for place, _ in test.asks if valid_facts[place] is None}
         missing.update(key for test in possible for key in test.open_settings)
         return tuple(sorted(missing))
-
-    def _decide(self, values: tuple[Value | None, ...]) -> CaseOutcome:
-        valid_facts, possible = self._possible(values)
-        if not possible:
-            return CaseOutcome(Verdict.UNKNOWN, None, UnknownReason.NO_EVIDENCE)
-        case = possible[0].case
-        if len({test.case.verdict for test in possible}) == 1:
-            reason = UnknownReason.NO_EVIDENCE if case.verdict is Verdict.UNKNOWN else None
-            return CaseOutcome(case.verdict, case, reason, met=self._met(case, valid_facts))
-        return CaseOutcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, self._missing(valid_facts, possible))
 
     def met(self, case: Case, facts: Mapping[str, Value]) -> tuple[Condition, ...]:
         """The conditions under which ``case`` decides, as far as a call with ``facts`` meets them."""

@@ -13,7 +13,6 @@ import msgspec
 from msgspec.structs import replace
 
 from tracer.errors import UsageError
-from tracer.facts import Value
 from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, Settings, Verdict
 from tracer.tables.conditions import disjoint, in_deterministic_mode, may_hold, pieces, wanted_values, with_forward
 from tracer.tables.rules import SCHEMA, AnsweredRule, Case, Cased, Rule, RuleTable, check_ops, load
@@ -100,22 +99,19 @@ def spans(rule: Cased, reviewed: str) -> tuple[VersionSpan, ...]:
         cases = tuple(case for case in rule.case if id(case) in reached)
         if history and _answers(history[-1].cases) == _answers(cases):
             history[-1] = history[-1]._replace(last=version)
-        else:
-            verdicts = (_verdicts(cases, settings) for settings in (_DEFAULTS, in_deterministic_mode(_DEFAULTS)))
-            history.append(VersionSpan(version, version, cases, *verdicts))
+            continue
+        verdicts = []
+        for settings in (_DEFAULTS, in_deterministic_mode(_DEFAULTS)):
+            live = [case for case in cases if may_hold(case, settings)]
+            asked = [{key: wanted_values(case, key) for key in case.when if key not in settings} for case in live]
+            reachable = {case.verdict for case, _ in disjoint(zip(live, asked, strict=True))}
+            verdicts.append(tuple(verdict for verdict in SEVERITY if verdict in reachable))
+        history.append(VersionSpan(version, version, cases, *verdicts))
     return tuple(history)
 
 
 def _answers(cases: Iterable[Case]) -> list[tuple[object, ...]]:
     return [(case.when, case.verdict, case.route) for case in cases]
-
-
-def _verdicts(cases: Iterable[Case], settings: Mapping[str, Value]) -> tuple[Verdict, ...]:
-    """The verdicts that calls can come to under ``settings``, worst first."""
-    live = (case for case in cases if may_hold(case, settings))
-    asked = ((case, {key: wanted_values(case, key) for key in case.when if key not in settings}) for case in live)
-    reached = {case.verdict for case, _ in disjoint(asked)}
-    return tuple(verdict for verdict in SEVERITY if verdict in reached)
 
 
 def _explanation(
@@ -210,8 +206,7 @@ def _stands(rule: Rule, table: RuleTable, name: str) -> bool:
 
 def _names_op(rule: Rule, name: str) -> bool:
     """Return whether a rule covers an op. A packet covers its overloads; a packet's rule covers an overload."""
-    namespace = f"{name.partition('.')[0]}.*"
-    return any(op == namespace or _same_op(op, name) for op in rule.ops)
+    return any(op == f"{name.partition('.')[0]}.*" or _same_op(op, name) for op in rule.ops)
 
 
 def _same_op(op: str, other: str) -> bool:
@@ -288,8 +283,9 @@ class Examples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     example: tuple[Example, ...]
 
     def of(self, rule: Rule) -> Example | None:
-        """The example of a rule: the first one that dispatches one of its ops."""
-        return next((example for example in self.example if any(_speaks_of(rule, op) for op in example.ops)), None)
+        """The example of a rule: the first one that dispatches one of its ops, its packet, or one of its overloads."""
+        alike = (example for example in self.example for op in example.ops for own in rule.ops if _same_op(own, op))
+        return next(alike, None)
 
 
 NO_EXAMPLES = Examples(schema=SCHEMA, example=())
@@ -305,8 +301,3 @@ def program(example: Example, backend: Backend) -> str:
     """The complete program for a backend, with its imports and its device."""
     imports = "import torch\nimport torch_npu" if backend is Backend.NPU else "import torch"
     return f'{imports}\n\ndevice = "{_DEVICES.get(backend, backend.value)}"\n\n{example.code.strip()}\n'
-
-
-def _speaks_of(rule: Rule, op: str) -> bool:
-    """Whether a rule names an op, its packet, or one of its overloads."""
-    return any(op == name or op.startswith(f"{name}.") or name.startswith(f"{op}.") for name in rule.ops)

@@ -171,7 +171,32 @@ def with_inherited(table: RuleTable, parent: RuleTable) -> RuleTable:
     An own rule for a packet keeps out the parent's rules for its overloads, one for an overload alone does not. Ids
     keep their origin: ``cuda-histc`` becomes ``rocm-cuda-histc``.
     """
-    return replace(table, rule=(*table.rule, *_inherited(table, parent)))
+    claimed = {op for rule in table.rule for op in rule.ops}
+    releases = reviewed_releases(table.reviewed)
+    said = f"Inherited from {parent.backend}"
+    rules = []
+    for rule in parent.rule:
+        ops = tuple(op for op in rule.ops if claimed.isdisjoint((op, op.rpartition(".")[0])))
+        reached = {id(case) for release in releases for case, _ in pieces(rule.case, release)}
+        live = [case for case in rule.case if id(case) in reached or case is rule.case[-1]]
+        evidence = (
+            RuleEvidence(
+                kind=min(EvidenceKind.DOCUMENTED, row.kind, key=list(EvidenceKind).index),
+                ref=INHERITED.format(parent.backend, table.backend) + row.ref,
+                inherited_from=parent.backend,
+            )
+            for row in rule.evidence
+        )
+        inherited = replace(
+            rule,
+            id=f"{table.backend}-{rule.id}",
+            ops=ops,
+            why=f"{said}, whose source {table.backend} compiles; not read or run there. {rule.why}",
+            case=tuple(replace(case, why=f"{said}. {case.why}") if case.why else case for case in live),
+            evidence=tuple(evidence),
+        )
+        rules += [inherited] if ops else []
+    return replace(table, rule=(*table.rule, *rules))
 
 
 def with_classes(table: RuleTable, classes: ClassTable) -> RuleTable:
@@ -188,32 +213,6 @@ def with_classes(table: RuleTable, classes: ClassTable) -> RuleTable:
     taken = [(name, tuple(op for op in classes_by_name[name].ops if op not in claimed)) for name in table.classes]
     rules = (replace(classes_by_name[name], id=f"{table.backend}-{name}", ops=ops) for name, ops in taken if ops)
     return replace(table, rule=(*table.rule, *rules))
-
-
-def _inherited(table: RuleTable, parent: RuleTable) -> Iterator[Rule]:
-    claimed = {op for rule in table.rule for op in rule.ops}
-    releases = reviewed_releases(table.reviewed)
-    for rule in parent.rule:
-        ops = tuple(op for op in rule.ops if claimed.isdisjoint((op, op.rpartition(".")[0])))
-        reached = {id(case) for release in releases for case, _ in pieces(rule.case, release)}
-        live = [case for case in rule.case if id(case) in reached or case is rule.case[-1]]
-        said = f"Inherited from {parent.backend}"
-        if ops:
-            yield replace(
-                rule,
-                id=f"{table.backend}-{rule.id}",
-                ops=ops,
-                why=f"{said}, whose source {table.backend} compiles; not read or run there. {rule.why}",
-                case=tuple(replace(case, why=f"{said}. {case.why}") if case.why else case for case in live),
-                evidence=tuple(
-                    RuleEvidence(
-                        kind=min(EvidenceKind.DOCUMENTED, row.kind, key=list(EvidenceKind).index),
-                        ref=INHERITED.format(parent.backend, table.backend) + row.ref,
-                        inherited_from=parent.backend,
-                    )
-                    for row in rule.evidence
-                ),
-            )
 
 
 def with_dispatched(table: RuleTable, dispatched: Dispatched) -> RuleTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from tests.support.command import Command, tracer_process
 from tracer.runner.repeated.folder import Walk, entries_of, leave, recordings_in, scratch_of
-from tracer.runner.repeated.left_behind import Left, LeftBehind, Printed, plain_otherwise, without_times
+from tracer.runner.repeated.left_behind import Left, LeftBehind, _FollowedFile, plain_otherwise, without_times
 from tracer.trace.values import ValueKind
 
 LEAVES = """\
@@ -70,9 +71,9 @@ def test_printed_times_an_appended_log_and_a_dated_name_are_a_note_at_most(trace
 
 
 def test_a_line_that_is_overwritten_is_not_compared() -> None:
-    printed = Printed()
+    printed = _FollowedFile(io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
     for text in ("0%\r", "50%\r", "100% done\n", "\n", "loss 0.5"):
-        printed.add(text)
+        printed.write(text)
     assert list(printed.lines()) == [(1, "100% done"), (3, "loss 0.5")]
 
 

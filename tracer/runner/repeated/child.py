@@ -18,6 +18,7 @@ from tracer.errors import TracerError
 from tracer.plain import say
 from tracer.recording.options import RecordOptions, Trials
 from tracer.runner.interrupts import end_by
+from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order, change_circumstances, change_in_child
 from tracer.runner.repeated.left_behind import LeftBehind
@@ -47,15 +48,16 @@ def main(order: Order) -> int:
             script = prepare(order.task.target, order.task.args, as_module=order.task.as_module)
             exec(script.code, vars(script.main))
             return 0
-        return run_script(
+        recording = ScriptRecording(
             order.task,
-            output=Path(order.output),
+            Path(order.output),
             rank=current_rank(),
             options=RecordOptions(**wanted, children=order.children, lines=order.lines),
             left_behind=tuple if left is None else left.states,
-            quiet=True,
-            at_start=(change_in_child, order),
+            is_quiet=True,
+            at_start=(f"{change_in_child.__module__}:{change_in_child.__qualname__}", order),
         )
+        return run_script(recording)
     except TracerError as problem:
         say(f"tracer: error: {problem}")
         return COULD_NOT_BEGIN

@@ -89,7 +89,7 @@ def entries_of(folder: str | os.PathLike[str], walk: Walk) -> Iterator[FolderEnt
                     is_folder,
                     stat.S_ISREG(status.st_mode),
                     is_closed,
-                    (0, 0, 0) if is_folder else (status.st_size, status.st_mtime_ns, status.st_ino),
+                    (0, 0, 0) if is_folder else _stamp(status),
                 )
                 if count > MOST_ENTRIES:
                     return
@@ -109,17 +109,25 @@ class Snapshot:
         most_of_a_file: int = MOST_OF_A_FILE,
         most_of_all: int = MOST_OF_ALL,
     ) -> None:
-        self.folder = folder
+        self.folder, self.root = folder, root
         self._walk = Walk(str(output), _IGNORED, enters_mounts=False)
-        self.root = root
         self._saved = self.root / "found"
         self._copies = 0
         entries = list(entries_of(self.folder, self._walk))
-        self._most = most_of_a_file, most_of_all
         self.is_too_large = len(entries) > MOST_ENTRIES
         self._entries_found = {entry.path: entry for entry in entries[:MOST_ENTRIES]}
-        if not self.is_too_large:
-            self._save()
+        room = 0 if self.is_too_large else most_of_all
+        for entry in self._entries_found.values():
+            here, there, size = self.folder / entry.path, self._saved / entry.path, entry.stamp[0]
+            if self.is_too_large or entry.is_folder or entry.is_closed or size > min(room, most_of_a_file):
+                continue
+            with suppress(OSError):
+                there.parent.mkdir(parents=True, exist_ok=True)
+                if here.is_symlink():
+                    there.symlink_to(os.path.join(os.path.dirname(here), os.readlink(here)))
+                elif here.is_file():
+                    shutil.copy2(here, there)
+                    room -= size
 
     def why_not_copied(self) -> str:
         """Return why a run in a copy shows nothing, or cannot be made; empty if it can."""
@@ -127,28 +135,24 @@ class Snapshot:
             return "the working directory holds too many files to be copied"
         if lost := self.lost():
             return f"{lost} was changed by a run, and is too large to be put back"
-        return "" if self._changed() else "no run changed anything in the working directory"
+        now = {entry.path: entry for entry in entries_of(self.folder, self._walk) if not entry.is_folder}
+        then = {path: entry for path, entry in self._entries_found.items() if not entry.is_folder}
+        return "" if now != then else "no run changed anything in the working directory"
 
     def had(self, path: str) -> bool:
         """Return whether the folder may have had this file as it was found."""
         return self.is_too_large or path in self._entries_found
 
-    def _changed(self) -> bool:
-        now = {entry.path: entry for entry in entries_of(self.folder, self._walk) if not entry.is_folder}
-        then = {path: entry for path, entry in self._entries_found.items() if not entry.is_folder}
-        return now != then
-
     def lost(self) -> str:
         """A file that a run changed, and that is too large to have been kept; empty where there is none."""
-        return next(
-            (
-                entry.path
-                for entry in self._entries_found.values()
-                if not (entry.is_folder or entry.is_closed or os.path.lexists(self._saved / entry.path))
-                and _stamp(self.folder / entry.path) != entry.stamp
-            ),
-            "",
-        )
+        for entry in self._entries_found.values():
+            if not (entry.is_folder or entry.is_closed or os.path.lexists(self._saved / entry.path)):
+                stamp = (0, 0, 0)
+                with suppress(OSError):
+                    stamp = _stamp((self.folder / entry.path).lstat())
+                if stamp != entry.stamp:
+                    return entry.path
+        return ""
 
     def copy(self) -> Path:
         """A fresh copy of the folder as it was found; beside it, an empty folder for temporary files."""
@@ -166,21 +170,6 @@ class Snapshot:
                 there.symlink_to(here)
         return target
 
-    def _save(self) -> None:
-        most_of_a_file, room = self._most
-        for entry in self._entries_found.values():
-            here, there = self.folder / entry.path, self._saved / entry.path
-            size = entry.stamp[0]
-            if entry.is_folder or entry.is_closed or size > min(room, most_of_a_file):
-                continue
-            with suppress(OSError):
-                there.parent.mkdir(parents=True, exist_ok=True)
-                if here.is_symlink():
-                    there.symlink_to(os.path.join(os.path.dirname(here), os.readlink(here)))
-                elif here.is_file():
-                    shutil.copy2(here, there)
-                    room -= size
-
 
 def within(task: Task, folder: Path) -> Task:
     """``task`` in a copy of the working directory: an absolute path to the script becomes the copy's."""
@@ -194,11 +183,7 @@ def temporary_of(copy: Path) -> Path:
     return copy.with_name("t")
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
-    try:
-        status = path.lstat()
-    except OSError:
-        return (0, 0, 0)
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
     return (status.st_size, status.st_mtime_ns, status.st_ino)
 
 

@@ -97,8 +97,7 @@ class LeftBehind:
         self._walk = Walk(without, closed=_CLOSED)
         self._process = os.getpid()
         self._before = dict(self._entries())
-        self._heads: dict[str, int] = {}
-        """Digests of small files before the run."""
+        self._heads: dict[str, int] = {}  # digests of small files before the run
         left = _MOST_READ_BEFORE
         for path, (size, *_) in self._before.items():
             if 0 < size <= _SMALL and (left := left - size) >= 0:
@@ -117,7 +116,7 @@ class LeftBehind:
         if os.getpid() != self._process:
             return
         if self._output is not None:
-            lines = [*self._output.printed.lines()]
+            lines = [*self._output.lines()]
             self.left.lines[:] = [without_times(line) for _, line in lines]
             yield from ((ValueKind.OUTPUT, f"line {number}", _digest(line), -1) for number, line in lines)
         left = _MOST_BYTES
@@ -181,39 +180,26 @@ def _digest_of_file(path: str, start: int) -> tuple[ValueKind | None, int]:
         return ValueKind.TEXT if is_text else ValueKind.FILE, state.intdigest() or 1
 
 
-class Printed:
-    def __init__(self) -> None:
+class _FollowedFile(io.TextIOWrapper):
+    """Standard output, which keeps its lines."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        options: dict[str, Any] = {name: getattr(stream, name) for name in ("encoding", "errors")}
+        options |= {name: getattr(stream, name) for name in ("line_buffering", "write_through")}
+        super().__init__(stream.detach(), newline="\n", **options)
         self._lines: list[str] = []
         self._open = ""
 
-    def add(self, text: str) -> None:
-        """More text; a line that a carriage return overwrites is none."""
-        if len(self._lines) >= _MOST_LINES:
-            return
-        *lines, self._open = (self._open + text).split("\n")
-        self._lines += lines
-        self._open = self._open[-_LONGEST_LINE:]
+    def write(self, text: str) -> int:
+        count = super().write(text)
+        if len(self._lines) < _MOST_LINES:
+            *lines, self._open = (self._open + text).split("\n")
+            self._lines += lines
+            self._open = self._open[-_LONGEST_LINE:]
+        return count
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Those that are not blank, numbered from 1."""
+        """Those that are not blank, numbered from 1; what a carriage return overwrites is left out."""
         for number, line in enumerate([*self._lines[:_MOST_LINES], self._open], 1):
             if (last := line.rstrip("\r").rpartition("\r")[2].strip()) and len(self._lines) <= _MOST_LINES:
                 yield number, last
-
-
-class _FollowedFile(io.TextIOWrapper):
-    def __init__(self, stream: io.TextIOWrapper) -> None:
-        options: dict[str, Any] = {
-            "encoding": stream.encoding,
-            "errors": stream.errors,
-            "newline": "\n",
-            "line_buffering": stream.line_buffering,
-            "write_through": stream.write_through,
-        }
-        super().__init__(stream.detach(), **options)
-        self.printed = Printed()
-
-    def write(self, text: str) -> int:
-        count = super().write(text)
-        self.printed.add(text)
-        return count

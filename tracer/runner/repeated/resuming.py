@@ -23,7 +23,6 @@ from tracer.plain import say
 from tracer.recording.options import LineOptions
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.folder import (
-    FolderEntry,
     Snapshot,
     Walk,
     clear_output,
@@ -95,9 +94,9 @@ class _Runs:
                 hint="choose a smaller number",
             )
         folder = self._snapshot.copy()
-        found_there = _files(folder)
+        before = {entry for entry in entries_of(folder, Walk("")) if not entry.is_folder}
         interrupted = self._run("interrupted", folder, asked.stop, ends_before=asked.stop_after)
-        wrote = _files(folder) != found_there
+        wrote = {entry for entry in entries_of(folder, Walk("")) if not entry.is_folder} != before
         found = {role: self._before_it_resumes(whole[role], interrupted.get(role)) for role in made}
         if not any(each.unknown for each in found.values()):
             resumed = self._run("resumed", folder, asked.resume)
@@ -185,7 +184,3 @@ _compare = partial(compare_recordings, may_resume=False)
 def _place(root: Root) -> str:
     """``in step 3 at train.py:41, by a random draw``."""
     return f"in step {root.step} at {root.called_from or root.location or root.op}, {root.cause.words}"
-
-
-def _files(folder: Path) -> set[FolderEntry]:
-    return {entry for entry in entries_of(folder, Walk("")) if not entry.is_folder}
