@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.support.command import process
-from tracer.tables.setting_rows import ROWS
+from tracer.tables.rules import ROWS
 
 KEY = "torch.backends.mkldnn.deterministic"
 ROW = f"""
@@ -50,9 +50,9 @@ settings.DECLARED += (
     ),
 )
 
-from tracer.tables import setting_rows
+from tracer.tables import rules
 
-setting_rows.ROWS = Path(sys.argv[1])
+rules.ROWS = Path(sys.argv[1])
 
 import torch
 from tracer import DeterminismTracer, judge
@@ -84,7 +84,7 @@ print(json.dumps({
     "left": [one.rule for one in planned.findings if one.rule == "environment-made-up"],
     "doctor": [
         one.name
-        for one in diagnose(setting_rows.load_rows(), *read_process()).settings
+        for one in diagnose(rules.load_rows(), *read_process()).settings
         if one.row.endswith("made-up")
     ],
 }))

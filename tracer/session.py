@@ -512,8 +512,7 @@ def judge(
     from tracer.report import Report
     from tracer.tables.compiled import load_compilers
     from tracer.tables.loading import load_switches, load_tables
-    from tracer.tables.setting_rows import load_rows
-    from tracer.tables.translation import load_translations
+    from tracer.tables.rules import load_rows, load_translations
 
     if backend == Backend.RECORDED:  # a run on fake tensors ran as the machine that was asked for
         machines = {source.fake_as.partition(":")[0] for source in trace.sources}

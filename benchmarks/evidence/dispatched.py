@@ -28,8 +28,7 @@ from benchmarks.evidence.nullgpu.recording import FOLDER, MODES, Recording, Row,
 from benchmarks.evidence.refusals import predictions
 from tracer.names import Backend, Cause, Verdict
 from tracer.tables.loading import load_table
-from tracer.tables.rules import Rule, RuleTable
-from tracer.tables.translation import load_translations
+from tracer.tables.rules import Rule, RuleTable, load_translations
 from tracer.trace.file import Trace
 
 SCHEMA = 1

@@ -29,9 +29,9 @@ from benchmarks.evidence.nullgpu.recording import FOLDER, Recording, Row, releas
 from benchmarks.evidence.nullgpu.recording import load as load_recording
 from tracer.names import Backend, Verdict
 from tracer.tables.loading import load_tables
+from tracer.tables.rules import load_translations
 from tracer.tables.settings import DEFAULTS
 from tracer.tables.target_tables import ForwardCalls, TargetTables
-from tracer.tables.translation import load_translations
 from tracer.trace.records import CallGroup, FactValue
 
 TARGET = 0.995

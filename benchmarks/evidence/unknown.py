@@ -30,8 +30,7 @@ from typing import NamedTuple
 from tracer.judging import judge_calls, make_target
 from tracer.names import About, Backend, Verdict, Word
 from tracer.tables.loading import existing_tables, load_tables
-from tracer.tables.rules import Ruling
-from tracer.tables.translation import load_translations
+from tracer.tables.rules import Ruling, load_translations
 from tracer.trace.file import Trace
 
 STEPS = Path(__file__).resolve().parents[2] / "tests" / "golden" / "judgements"

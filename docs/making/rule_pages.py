@@ -14,8 +14,17 @@ from tracer.report.sections.rules import cases_in_words, from_to
 from tracer.tables.compiled import with_compiled
 from tracer.tables.explaining import Examples, VersionSpan, load_examples, program, spans
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Rule, RuleTable
-from tracer.tables.setting_rows import CATEGORIES, RESERVED, SettingRow, load_rows
+from tracer.tables.rules import (
+    CATEGORIES,
+    RESERVED,
+    AnsweredRule,
+    Case,
+    LibraryRule,
+    Rule,
+    RuleTable,
+    SettingRow,
+    load_rows,
+)
 
 HEADINGS = (
     "What happens",

@@ -14,9 +14,7 @@ from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
 from tracer.tables.compiled import load_compilers, with_compiled
 from tracer.tables.explaining import VersionSpan, spans
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.rules import GRADES, Rule, RuleTable, strongest
-from tracer.tables.setting_rows import CATEGORIES, load_rows
-from tracer.tables.translation import load_translations
+from tracer.tables.rules import CATEGORIES, GRADES, Rule, RuleTable, load_rows, load_translations, strongest
 from tracer.tables.versions import RELEASES, reviewed_in_words, reviewed_releases, speaks_of
 
 HEAD = """\

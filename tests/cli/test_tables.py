@@ -15,7 +15,7 @@ from tests.tables.samples import HEAD, rule_text
 from tracer.names import Backend
 from tracer.tables import loading
 from tracer.tables.loading import existing_tables, load_tables
-from tracer.tables.setting_rows import load_rows
+from tracer.tables.rules import load_rows
 
 
 def test_the_tables_that_ship_are_clean_in_one_line(tracer: Command) -> None:

@@ -28,7 +28,7 @@ from tracer.cli.main import tracer as command_line
 from tracer.tables.compiled import load_compilers
 from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.setting_rows import CATEGORIES, load_rows
+from tracer.tables.rules import CATEGORIES, load_rows
 
 ADDING = (DOCS / "adding-a-rule.md").read_text(encoding="utf-8")
 EXAMPLE = re.findall(r"```toml\n(.*?)```", ADDING, re.DOTALL)[0]

@@ -11,7 +11,7 @@ from tests.tables.samples import parse_rows
 from tracer.doctor import LIBRARIES, Checked, Diagnosis, Outlook, diagnose, diagnosis_blocks
 from tracer.names import Backend, Verdict
 from tracer.report.render.terminal import drawn, printed
-from tracer.tables.setting_rows import EnvironmentTable, load_rows
+from tracer.tables.rules import EnvironmentTable, load_rows
 from tracer.trace.records import CudaDevice
 
 HEAD = 'schema = 1\nreviewed = ">=1.11,<=2.15"\n'

@@ -17,7 +17,7 @@ from tracer.doctor.two_machines import (
 )
 from tracer.names import Backend, Differs, Verdict
 from tracer.report.render.terminal import drawn, printed
-from tracer.tables.setting_rows import load_rows
+from tracer.tables.rules import load_rows
 from tracer.trace.records import CudaDevice
 
 H100 = CudaDevice(name="NVIDIA H100", capability="9.0")

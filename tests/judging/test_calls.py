@@ -18,9 +18,9 @@ from tracer.findings import Finding, Judgement, Statement
 from tracer.judging import judge_calls, make_target
 from tracer.names import Backend, BlindSpotKind, Cause, DeterministicMode, Phase, Settings, UnknownReason, Verdict
 from tracer.tables.loading import load_tables
+from tracer.tables.rules import load_translations
 from tracer.tables.settings import DEFAULTS
 from tracer.tables.target_tables import TargetTables
-from tracer.tables.translation import load_translations
 from tracer.trace.file import Trace
 from tracer.trace.records import BlindSpot, CallGroup, CudaDevice, FactValue, TensorForm, TraceSource
 

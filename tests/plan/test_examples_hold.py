@@ -28,7 +28,7 @@ from tracer.divergence.model import Divergence, read_recording
 from tracer.names import Backend, Verdict
 from tracer.recording.process.settings import make, read_now, read_settings
 from tracer.tables.explaining import Example, program
-from tracer.tables.setting_rows import SettingRow, load_rows
+from tracer.tables.rules import SettingRow, load_rows
 from tracer.tables.settings import DECLARED, declared
 
 EXPORT = "export "

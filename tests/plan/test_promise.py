@@ -23,8 +23,7 @@ from tracer.report import Report
 from tracer.report.sections.answers import headline
 from tracer.session import DeterminismTracer
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import LibraryRule, Rule
-from tracer.tables.setting_rows import load_rows
+from tracer.tables.rules import LibraryRule, Rule, load_rows
 from tracer.trace.records import Allocation, CallGroup, Environment
 
 ON_CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 3}

@@ -28,7 +28,6 @@ NOT_AT_ONCE = (
     "tracer.recording.compiled.kernel_text",
     "tracer.tables.rules",
     "tracer.recording.compiled.graph_text",
-    "tracer.tables.setting_rows",
     "tracer.tables.loading",
     "packaging.specifiers",
     "tracer.recording.values.value_recorder",

@@ -18,8 +18,7 @@ from tracer.names import TORCH_NAMESPACES, Backend, Verdict
 from tracer.tables.compiled import load_compilers
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_classes, load_libraries, load_table, load_tables
-from tracer.tables.rules import Rule
-from tracer.tables.translation import load_translations
+from tracer.tables.rules import Rule, load_translations
 from tracer.tables.versions import release, speaks_of
 
 VERSIONS = ("1.13", "2.6", "2.13", "2.15")

@@ -9,9 +9,19 @@ from tracer.facts import Value
 from tracer.tables.compiled import CompilerTable
 from tracer.tables.conditions import pieces
 from tracer.tables.explaining import Examples
-from tracer.tables.rules import DOMAINS, SETTINGS, Case, Cased, ClassTable, LibraryTable, Reviewed, RuleTable, parse
-from tracer.tables.setting_rows import EnvironmentTable
-from tracer.tables.translation import Translations
+from tracer.tables.rules import (
+    DOMAINS,
+    SETTINGS,
+    Case,
+    Cased,
+    ClassTable,
+    EnvironmentTable,
+    LibraryTable,
+    Reviewed,
+    RuleTable,
+    Translations,
+    parse,
+)
 from tracer.tables.versions import reviewed_releases
 from tracer.trace.records import Environment
 

@@ -11,9 +11,9 @@ import pytest
 from tests.support.build import call
 from tracer.names import Backend, Cause, Verdict
 from tracer.tables.loading import load_tables
+from tracer.tables.rules import load_translations
 from tracer.tables.settings import DEFAULTS
 from tracer.tables.target_tables import ForwardCalls, TargetTables
-from tracer.tables.translation import load_translations
 from tracer.trace.file import Trace
 from tracer.trace.records import CallGroup
 

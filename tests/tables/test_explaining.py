@@ -14,8 +14,7 @@ from tracer.names import Backend, Settings, Verdict
 from tracer.tables.conditions import BoundRule, wanted_values
 from tracer.tables.explaining import Example, explain, find_rules, load_examples, program, spans
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import DOMAINS, Rule, RuleTable, in_words
-from tracer.tables.translation import load_translations
+from tracer.tables.rules import DOMAINS, Rule, RuleTable, in_words, load_translations
 from tracer.tables.versions import release, reviewed_releases
 
 OFF = '{ when = { deterministic_mode = "off" }, verdict = "nondeterministic" }'

@@ -16,10 +16,22 @@ from tracer.tables.compiled import ITSELF, CompiledCase, load_compilers
 from tracer.tables.conditions import wanted_values
 from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_classes, load_libraries, load_tables
-from tracer.tables.rules import PROCESS_FACTS, RECORDED_FACTS, SETTINGS, Case, Rule, RuleEvidence, RuleTable
-from tracer.tables.setting_rows import NARROWING, RESERVED, AffectedCalls, SettingRow, load_rows
+from tracer.tables.rules import (
+    NARROWING,
+    PROCESS_FACTS,
+    RECORDED_FACTS,
+    RESERVED,
+    SETTINGS,
+    AffectedCalls,
+    Case,
+    Rule,
+    RuleEvidence,
+    RuleTable,
+    SettingRow,
+    load_rows,
+    load_translations,
+)
 from tracer.tables.settings import FORWARD, MODE, SEEDS
-from tracer.tables.translation import load_translations
 from tracer.trace.records import Environment
 
 OFF = '{ when = { deterministic_mode = "off" }, verdict = "nondeterministic" }'

@@ -17,8 +17,7 @@ from tracer import DeterminismTracer, judge
 from tracer.names import Backend, DeterministicMode, Verdict
 from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import Rule
-from tracer.tables.setting_rows import load_rows
+from tracer.tables.rules import Rule, load_rows
 
 
 def drawn(*shape: int) -> torch.Tensor:

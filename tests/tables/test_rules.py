@@ -19,8 +19,19 @@ from tracer.judging import judge_calls
 from tracer.names import SEVERITY, Backend, Settings, UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.rules import DOMAINS, SETTINGS, UNNOTED, Case, Cased, Reviewed, Rule, RuleTable
-from tracer.tables.setting_rows import EnvironmentTable, SettingRow, load_rows
+from tracer.tables.rules import (
+    DOMAINS,
+    SETTINGS,
+    UNNOTED,
+    Case,
+    Cased,
+    EnvironmentTable,
+    Reviewed,
+    Rule,
+    RuleTable,
+    SettingRow,
+    load_rows,
+)
 from tracer.tables.versions import release, reviewed_releases, speaks_of
 
 HOLDERS = [pytest.param(holder, id=str(holder.backend)) for holder in load_tables().values()]

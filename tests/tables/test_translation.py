@@ -17,16 +17,20 @@ from tracer.ops import bare_name, row_of
 from tracer.tables.conditions import wanted_values
 from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_tables, required_facts
-from tracer.tables.rules import DERIVATIONS, DOMAINS, SETTINGS, UNNOTED, RuleTable
-from tracer.tables.target_tables import BoundTranslation, _is_open
-from tracer.tables.translation import (
+from tracer.tables.rules import (
+    DERIVATIONS,
+    DOMAINS,
+    SETTINGS,
     STAYS,
+    UNNOTED,
+    RuleTable,
     TargetNote,
     TargetOp,
     Translation,
     Translations,
     load_translations,
 )
+from tracer.tables.target_tables import BoundTranslation, _is_open
 from tracer.tables.versions import RELEASES, release, reviewed_releases, speaks_of
 
 HEAD = 'schema = 1\nreviewed = ">=1.11,<=2.15"\n'

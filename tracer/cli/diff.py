@@ -251,7 +251,7 @@ def _compare_machines(
     as_json: bool,
 ) -> int:
     from tracer.doctor.two_machines import compare_machines, comparison_blocks, load_machine
-    from tracer.tables.setting_rows import load_rows
+    from tracer.tables.rules import load_rows
 
     for name, value in others.items():
         if value:

@@ -50,7 +50,7 @@ def command(backend: str | None, fail_on: str | None, form: str, save: str | Non
     from tracer.doctor import diagnose, diagnosis_blocks, read_process
     from tracer.plain import json_text, say
     from tracer.report.words import plural
-    from tracer.tables.setting_rows import load_rows
+    from tracer.tables.rules import load_rows
 
     environment, outlook = read_process(None if backend is None else Backend(backend))
     diagnosis = diagnose(load_rows(), environment, outlook)

@@ -44,8 +44,7 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.tables.compiled import with_compiled
     from tracer.tables.explaining import explain, find_rows, find_rules, load_examples
     from tracer.tables.loading import load_tables
-    from tracer.tables.setting_rows import load_rows
-    from tracer.tables.translation import load_translations
+    from tracer.tables.rules import load_rows, load_translations
 
     asked, settings, tables = version or RELEASES[-1], load_rows(), with_compiled(load_tables())
     if version is None:

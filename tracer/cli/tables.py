@@ -38,7 +38,7 @@ def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
     from tracer.report.blocks import Paragraph
     from tracer.report.sections.rules import overview_blocks, rows_blocks, rules_blocks
-    from tracer.tables.setting_rows import load_rows
+    from tracer.tables.rules import load_rows
 
     tables = tables_for(backend)
     blocks: Iterable[Block]
@@ -61,7 +61,7 @@ def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
     from tracer.report.sections.rules import row_blocks, rule_blocks
     from tracer.tables.explaining import find_rows, find_rules, load_examples, refusal
-    from tracer.tables.setting_rows import load_rows
+    from tracer.tables.rules import load_rows
 
     tables, settings = tables_for(backend), load_rows()
     rules_by_backend = find_rules(name, tables)

@@ -24,7 +24,7 @@ from tracer.report import blocks as said
 from tracer.report.words import GUARANTEE, VERDICTS, by_severity, joined, plural
 from tracer.tables.asked import asked
 from tracer.tables.conditions import BoundRule
-from tracer.tables.setting_rows import CATEGORIES, EnvironmentTable, SettingRow
+from tracer.tables.rules import CATEGORIES, EnvironmentTable, SettingRow
 from tracer.tables.settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
 from tracer.trace.records import CudaDevice, Environment, FactValue

@@ -21,7 +21,7 @@ from tracer.names import SEVERITY, Backend, Differs, Verdict
 from tracer.plain import json_text
 from tracer.report import blocks as said
 from tracer.report.words import by_severity, joined, plural
-from tracer.tables.setting_rows import CATEGORIES, EnvironmentTable, SettingRow
+from tracer.tables.rules import CATEGORIES, EnvironmentTable, SettingRow
 from tracer.tables.versions import release
 from tracer.trace.records import Environment
 

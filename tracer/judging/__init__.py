@@ -45,11 +45,9 @@ from tracer.names import (
 from tracer.ops import spoken
 from tracer.tables.compiled import Compilation, CompiledCalls, CompilerTable, compilation_of
 from tracer.tables.loading import checked_sets
-from tracer.tables.rules import RuleTable, Ruling, Switches, strongest
-from tracer.tables.setting_rows import EnvironmentTable
+from tracer.tables.rules import NO_TRANSLATIONS, EnvironmentTable, RuleTable, Ruling, Switches, Translations, strongest
 from tracer.tables.settings import FORWARD, MODE, SEEDS, settings_of
 from tracer.tables.target_tables import ForwardCalls, TargetTables, has_computed_step, meta_calls
-from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.tables.versions import named_release
 from tracer.trace.file import Trace
 from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue, is_set_up

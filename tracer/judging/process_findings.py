@@ -45,8 +45,19 @@ from tracer.names import (
 )
 from tracer.ops import bare_name, row_of, spoken
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
-from tracer.tables.rules import UNNOTED, Conditioned, Ruling, evidence_of
-from tracer.tables.setting_rows import ALIGNED, OWN_DEPTHWISE, PADDABLE, SINGLE, UNROLLED, EnvironmentTable, SettingRow
+from tracer.tables.rules import (
+    ALIGNED,
+    OWN_DEPTHWISE,
+    PADDABLE,
+    SINGLE,
+    UNNOTED,
+    UNROLLED,
+    Conditioned,
+    EnvironmentTable,
+    Ruling,
+    SettingRow,
+    evidence_of,
+)
 from tracer.tables.settings import (
     FILL,
     FORWARD,

@@ -47,8 +47,8 @@ from tracer.tables.rules import (
     evidence_of,
     in_domain,
     load,
+    load_rows,
 )
-from tracer.tables.setting_rows import load_rows
 from tracer.tables.settings import MODE
 from tracer.tables.versions import judged_as, placed, release_or_text, reviewed_releases, speaks_of
 from tracer.trace.file import Trace

@@ -15,10 +15,23 @@ from msgspec.structs import replace
 from tracer.errors import UsageError
 from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, Settings, Verdict
 from tracer.tables.conditions import disjoint, in_deterministic_mode, may_hold, pieces, wanted_values, with_forward
-from tracer.tables.rules import SCHEMA, AnsweredRule, Case, Cased, Rule, RuleTable, check_ops, load
-from tracer.tables.setting_rows import EnvironmentTable, SettingRow, load_rows
+from tracer.tables.rules import (
+    NO_TRANSLATIONS,
+    SCHEMA,
+    AnsweredRule,
+    Case,
+    Cased,
+    EnvironmentTable,
+    Rule,
+    RuleTable,
+    SettingRow,
+    Translation,
+    Translations,
+    check_ops,
+    load,
+    load_rows,
+)
 from tracer.tables.settings import settings_of
-from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
 from tracer.tables.versions import RELEASES, named_release, placed, reviewed_releases, speaks_of
 from tracer.trace.records import Environment
 

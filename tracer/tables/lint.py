@@ -16,9 +16,23 @@ from tracer.tables.compiled import INDUCTOR, CompilerTable, load_compilers
 from tracer.tables.conditions import pieces, uncovered, wanted_values
 from tracer.tables.explaining import EXAMPLES, Examples, load_examples
 from tracer.tables.loading import existing_tables, load_classes, load_libraries, load_table, load_tables, table_file
-from tracer.tables.rules import DOMAINS, Cased, ClassTable, LibraryTable, Rule, RuleTable, in_words
-from tracer.tables.setting_rows import ROWS, EnvironmentTable, SettingRow, load_rows
-from tracer.tables.translation import TRANSLATIONS, Translation, Translations, load_translations
+from tracer.tables.rules import (
+    DOMAINS,
+    ROWS,
+    TRANSLATIONS,
+    Cased,
+    ClassTable,
+    EnvironmentTable,
+    LibraryTable,
+    Rule,
+    RuleTable,
+    SettingRow,
+    Translation,
+    Translations,
+    in_words,
+    load_rows,
+    load_translations,
+)
 from tracer.tables.versions import reviewed_releases, speaks_of
 
 Loaded = Union[RuleTable, LibraryTable, ClassTable, CompilerTable, EnvironmentTable, Translations, Examples]  # noqa: UP007 (Python 3.10 runs it)

@@ -16,13 +16,14 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from tracer.errors import TableError, TargetError
-from tracer.names import Backend, EvidenceKind
+from tracer.names import Backend, EventKind, EvidenceKind
 from tracer.tables.conditions import pieces
 from tracer.tables.rules import (
     BACKWARD_OF,
     CLASS_ID,
     FORWARD_FACTS,
     RECORDED_FACTS,
+    STAYS,
     ClassTable,
     Dispatched,
     LibraryTable,
@@ -31,10 +32,10 @@ from tracer.tables.rules import (
     RuleTable,
     Switches,
     load,
+    load_rows,
+    load_translations,
 )
-from tracer.tables.setting_rows import load_rows, variables_of
 from tracer.tables.settings import DECLARED, SEEDS, declared
-from tracer.tables.translation import load_translations, translated_facts
 from tracer.tables.versions import reviewed_releases
 from tracer.trace.records import FactValue
 
@@ -143,16 +144,29 @@ def required_facts() -> Mapping[str, frozenset[str]]:
         for op in rule.ops:
             wanted[op].update(asked.intersection(RECORDED_FACTS))
             wanted[op.removesuffix(BACKWARD_OF)].update(of_forward)
-    for op, further in translated_facts(load_translations(), load_tables()).items():
-        wanted[op].update(further)
+    # Every op that a recorded one may become must be judged too.
+    tables = load_tables()
+    for row in load_translations().translation:
+        keys = {key for candidate in row.becomes for key in candidate.when}
+        for candidate in row.becomes:
+            if candidate.op not in ("", STAYS):  # facts of its own rules are recorded anyway
+                found = (tables[backend].find(candidate.op) for backend in row.to if backend in tables)
+                asked = {key for rule in found if rule is not None for case in rule.case for key in case.when}
+                keys |= asked - candidate.facts.keys()
+        for op in row.ops:
+            wanted[op.removesuffix(BACKWARD_OF)].update(FORWARD_FACTS[key] for key in keys.intersection(FORWARD_FACTS))
+        for op in (*row.ops, row.forward) if row.forward else row.ops:
+            wanted[op].update(keys.intersection(RECORDED_FACTS))
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items() if keys})
 
 
 @cache
 def named_variables() -> frozenset[str]:
     """Environment variables that a recorder may record: those that the tables name."""
+    rows = load_rows().row
+    late = (row.events for row in rows if row.watches is EventKind.VARIABLE)
     named = (load_libraries().variables, *(table.variables for table in load_tables().values()))
-    return _SETTING_VARIABLES.union(variables_of(load_rows().row), *named)
+    return _SETTING_VARIABLES.union((row.variable for row in rows if row.variable), *late, *named)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A determinism table's model, field by field, and how its file is read: every value checked, errors in one line.
+"""The models of the tables, field by field, and how their files are read: every value checked, errors in one line.
 
 Unknown fields are an error: a misspelt key must not widen a rule.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,21 @@ from tracer.facts import Derive, Kind, Value
 from tracer.facts.every_fact import DTYPE_CLASSES, FACTS, of_kind
 from tracer.files import toml_values
 from tracer.findings import Deciding, Evidence, Statement
-from tracer.names import OF_A_RUN, TORCH_NAMESPACES, Backend, Cause, EvidenceKind, Prerequisite, UnknownReason, Verdict
+from tracer.names import (
+    OF_A_RUN,
+    TORCH_NAMESPACES,
+    About,
+    Backend,
+    Cause,
+    Differs,
+    EventKind,
+    EvidenceKind,
+    GeneratorKind,
+    Prerequisite,
+    Subsystem,
+    UnknownReason,
+    Verdict,
+)
 from tracer.tables.settings import conditions
 from tracer.tables.versions import specifiers
 
@@ -532,3 +546,243 @@ def check_range(text: str, operators: tuple[str, ...]) -> None:
     for part in specifiers(text):
         if part.operator not in operators or not re.fullmatch(r"\d+\.\d+", part.version):
             raise ValueError(f"{str(part)!r} is not one of {' '.join(operators)} with a minor release")
+
+
+# --- settings, seeds, memory and data loading, which no op shows: a row is like a rule, but about the process. It
+# --- applies if certain calls ran (``needs``)
+
+#: Names in ``SettingRow.needs`` that are not groups: the judge determines their calls.
+RESERVED: Mapping[str, str] = {
+    "fixed-by-mode": "calls that vary and that deterministic mode makes deterministic without filling memory",
+    "raised-by-mode": "calls that raise in deterministic mode",
+    "unwritten-reads": "calls that read memory before it was fully written",
+    "compiled-products": "matrix products in compiled code",
+    "padded-products": "matrix products in compiled code whose sizes are not all aligned to 16 bytes",
+    "compiled-templates": "matrix products, convolutions and attention in compiled code",
+    "compiled-reductions": "sums and other reductions in compiled code",
+    "timed-reductions": "sums and other reductions in compiled code, unless at most 1,024 numbers become one",
+    "unseen": "none: no call shows whether a step depends on it; it is a finding only if it was set too late",
+}
+#: Groups that narrow what a row needs; no row needs one of them by itself.
+UNROLLED = "unrolled-sums"
+SINGLE = "sums-to-one-number"
+ALIGNED, PADDABLE = "aligned-products", "paddable-products"
+OWN_DEPTHWISE = "own-depthwise-convolutions"
+NARROWING = frozenset({UNROLLED, SINGLE, ALIGNED, PADDABLE, OWN_DEPTHWISE})
+
+_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
+
+
+class AffectedCalls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Calls that a setting affects: matrix products, convolutions, collectives."""
+
+    name: str
+    ops: tuple[str, ...] = ()
+    """``aten.mm`` (every overload), ``aten.mm.default``, ``c10d.*``; empty for any op for which ``when`` holds."""
+    when: dict[str, WantedValue] = {}
+    """Facts that the call must have, as in a rule's condition; a dtype class stands for its members."""
+
+    def __post_init__(self) -> None:
+        check_ops(self.ops, namespaces=True)
+        check_conditions(self.when)
+
+
+class SettingRow(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One setting, or one thing that a process can do, and its effect on reproducibility."""
+
+    about: About
+    name: str
+    """Its name in users' code: ``torch.backends.cudnn.benchmark``, ``CUBLAS_WORKSPACE_CONFIG``, ``DataLoader``."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same setting: the variable that sets it at import, the call for another device."""
+    category: str
+    """The heading under which it is listed: one of ``CATEGORIES``."""
+    code: str = ""
+    """The lines to paste, if any: Python, or shell where each begins with ``export``."""
+    where: str = ""
+    """Their place, as a phrase: "before torch is imported, or in the shell that starts the script"."""
+    sets: dict[str, Value] = {}
+    """The settings after ``code`` ran, as ``judge(..., settings=...)`` takes them: an ``Environment`` field, a
+    variable or a dotted name to its value; ``seed.torch``, ``seed.python``, ``seed.numpy`` to ``true``."""
+    field: str = ""
+    """The ``Environment`` field that holds the setting; one of several words is joined by commas. A row about a setting
+    has one of the three, or none if a process cannot read it: such a row is for reference, and never a finding."""
+    variable: str = ""
+    """The environment variable that holds it."""
+    read: str = ""
+    """The dotted name that holds it, with ``()`` after a function; read only if its module is already loaded."""
+    default: Value | None = None
+    """The value of an unset setting; a value equal to it counts as unset."""
+    safe: tuple[Value, ...] = ()
+    """Values with which runs repeat."""
+    read_by: tuple[Subsystem, ...] = ()
+    """The subsystems that read it once, at their first use. A change after that has no effect."""
+    watches: EventKind | None = None
+    """The kind of event that a row about a late or changed setting is about."""
+    events: tuple[str, ...] = ()
+    """The names of those events."""
+    generator: tuple[GeneratorKind, ...] = ()
+    """The generators that a row about generators applies to."""
+    backends: tuple[Backend, ...] = ()
+    """Backends that it affects; empty for every one."""
+    needs: tuple[str, ...] = ()
+    """Groups of calls that it affects, or words of ``RESERVED``; empty for every step, or for whatever was observed."""
+    differs: Differs = Differs.RUNS
+    """Which executions it makes differ. For ``machines`` every case is ``deterministic``, and a note is given for a
+    value that is neither unset nor safe, or unset with a ``default`` that is not among ``safe``."""
+    torch: str = ""
+    """Versions of torch that have it; empty for every reviewed one."""
+    case: tuple[Case, ...] = ()
+    evidence: tuple[RuleEvidence, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_ids([self], "environment")
+        check_range(self.torch, ("<", ">="))
+        check_variables(filter(None, [self.variable]))
+        if self.about is About.CALL:
+            raise ValueError("a row cannot be about calls; rules of a backend's table are")
+        if self.category not in CATEGORIES:
+            raise ValueError(f"unknown category {self.category!r}")
+        if self.read and not _PATH.fullmatch(self.read):
+            raise ValueError(f"{self.read!r} is not a dotted name")
+        if len([source for source in (self.field, self.variable, self.read) if source]) > 1:
+            raise ValueError("names more than one of field, variable and read")
+        for key in (key for case in self.case for key in case.when):
+            if key not in PROCESS_FACTS and key not in SETTINGS:
+                raise ValueError(f"{key!r} is not a fact of the process")
+        for key, value in self.sets.items():
+            if key in SETTINGS and not in_domain(key, value):
+                raise ValueError(f"sets {key} to {value!r}, which is not one of its values")
+
+
+class EnvironmentTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """All rows, and the groups of calls that they name."""
+
+    row: tuple[SettingRow, ...]
+    group: tuple[AffectedCalls, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = {group.name for group in self.group} | RESERVED.keys()
+        for row in self.row:
+            if unknown := [group for group in row.needs if group not in known]:
+                raise ValueError(f"{row.id} needs {unknown[0]!r}, which is not a group")
+
+
+#: The headings under which rows are listed, in their order.
+CATEGORIES = (
+    *("deterministic mode", "cuDNN and MIOpen", "BLAS and linear algebra", "precision", "attention"),
+    *("CPU threads and libraries", "random generators", "memory", "data loading", "collectives"),
+    *("torch.compile", "Ascend", "training loop", "hardware and versions"),
+)
+
+
+# --- what a step recorded on a CPU runs on another device: nn.LSTM and scaled_dot_product_attention decompose
+# --- differently on each. Dtype, hardware and sizes decide among several candidates
+
+#: Stands for the recorded op, if the target may run it too.
+STAYS = "recorded"
+#: Devices whose recordings are translated. Ops recorded on others are judged as recorded.
+RECORDED_ON = "cpu"
+
+
+class TargetOp(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An op that the target may run, and under which conditions."""
+
+    op: str = ""
+    """An overload, ``aten._cudnn_rnn.default``; ``recorded`` for the recorded op itself; empty if it is not known which
+    op runs, as ``why`` says."""
+    facts: dict[str, Value] = {}
+    """Facts of this op that the recorded call does not have."""
+    why: str = ""
+    """The reason why no op is known, if ``op`` is empty."""
+    perhaps: bool = False
+    """The program may choose another call there, by the device. If only such candidates raise, the verdict is
+    ``conditional``."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key, value in self.facts.items():
+            if (key not in RECORDED_FACTS and key != "dtype") or not in_domain(key, value):
+                raise ValueError(f"{key} = {value!r} is not a recorded fact")
+
+
+class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Ops that a CPU recording shows and a target runs as others."""
+
+    id: str
+    """Permanent, kebab-case, prefixed with ``to-``: ``to-cuda-attention-backward``."""
+    to: tuple[Backend, ...]
+    """Targets for which it holds."""
+    ops: tuple[str, ...]
+    """Recorded ops, named as in a rule."""
+    why: str
+    """The criterion between the candidates, in sentences for the reader of a finding."""
+    becomes: tuple[TargetOp, ...]
+    """Every op that the target may run. If the conditions of several hold, it may be any of them."""
+    evidence: tuple[RuleEvidence, ...]
+    forward: str = ""
+    """For backward ops: the packet of the forward op whose facts at the same place are used too."""
+    recorded_by: str = ""
+    """Versions of torch whose recordings contain the ops; empty for every one."""
+
+    def __post_init__(self) -> None:
+        check_ops(self.ops)
+        _check_targets(self.to)
+        check_range(self.recorded_by, ("<", ">="))
+        for op in (candidate.op for candidate in self.becomes):
+            if op not in ("", STAYS) and not (OP.fullmatch(op) and op.count(".") == 2):
+                raise ValueError(f"{op!r} is not of the form namespace.name.overload")
+        if self.forward and not (OP.fullmatch(self.forward) and self.forward.count(".") == 1):
+            raise ValueError(f"{self.forward!r} is not of the form namespace.name")
+
+
+class TargetNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A difference that single ops do not show: reported, never applied."""
+
+    id: str
+    to: tuple[Backend, ...]
+    says: str
+    seen: tuple[str, ...] = ()
+    """Ops whose presence in a recording puts ``says`` at the top of the report; empty if it is for readers of the table
+    only, because verdicts do not depend on it."""
+    evidence: tuple[RuleEvidence, ...]
+
+    def __post_init__(self) -> None:
+        check_ops(self.seen)
+        _check_targets(self.to)
+
+
+class Translations(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """All known differences between a CPU recording and a run on another device."""
+
+    translation: tuple[Translation, ...] = ()
+    note: tuple[TargetNote, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ids((*self.translation, *self.note), "to")
+
+
+def _check_targets(to: tuple[Backend, ...]) -> None:
+    if Backend.RECORDED in to or Backend(RECORDED_ON) in to:
+        raise ValueError(f"a recording on {RECORDED_ON} can only be translated to another backend")
+
+
+#: No translations: every op runs as it was recorded.
+NO_TRANSLATIONS = Translations(schema=SCHEMA, reviewed=">=1.11")
+
+
+ROWS, TRANSLATIONS = (Path(__file__).with_name(f"{name}.toml") for name in ("environment", "translations"))
+
+
+@cache
+def load_rows() -> EnvironmentTable:
+    """The packaged table of settings, read and checked once."""
+    return load(ROWS, EnvironmentTable)
+
+
+@cache
+def load_translations() -> Translations:
+    """What calls run as on other devices, read and checked once."""
+    return load(TRANSLATIONS, Translations)

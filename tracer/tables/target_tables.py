@@ -50,25 +50,23 @@ from tracer.tables.loading import load_classes
 from tracer.tables.rules import (
     BACKWARD_OF,
     FORWARD_FACTS,
+    NO_TRANSLATIONS,
+    RECORDED_ON,
     REMEDY_UNKNOWN,
     SETTINGS,
+    STAYS,
     UNNOTED,
     Rule,
     RuleTable,
     Ruling,
-    evidence_of,
-    in_domain,
-)
-from tracer.tables.settings import MODE
-from tracer.tables.translation import (
-    NO_TRANSLATIONS,
-    RECORDED_ON,
-    STAYS,
     TargetNote,
     TargetOp,
     Translation,
     Translations,
+    evidence_of,
+    in_domain,
 )
+from tracer.tables.settings import MODE
 from tracer.tables.versions import judged_as, placed, release, release_or_text, speaks_of
 from tracer.trace.records import (
     GENERATOR,

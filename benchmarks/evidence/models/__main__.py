@@ -47,7 +47,7 @@ from tracer.judging import judge_calls
 from tracer.judging.call_findings import JudgedCall
 from tracer.names import Backend, Phase, Settings, Verdict
 from tracer.tables.loading import load_tables
-from tracer.tables.translation import load_translations
+from tracer.tables.rules import load_translations
 from tracer.trace.file import Trace
 
 TARGET = 0.99

@@ -29,7 +29,7 @@ from tracer.recording.process.settings import read_settings
 from tracer.tables.asked import asked
 from tracer.tables.loading import named_settings as from_tables
 from tracer.tables.loading import named_variables
-from tracer.tables.setting_rows import load_rows
+from tracer.tables.rules import load_rows
 from tracer.trace.records import Event
 
 MODE = "torch.use_deterministic_algorithms"

@@ -19,8 +19,7 @@ from tracer.facts import Value
 from tracer.names import SEVERITY, Backend, Settings, Verdict
 from tracer.tables.conditions import BoundRule, disjoint, in_deterministic_mode, wanted_values, with_forward
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import FORWARD_FACTS, UNNOTED, Rule
-from tracer.tables.setting_rows import SettingRow, load_rows
+from tracer.tables.rules import FORWARD_FACTS, UNNOTED, Rule, SettingRow, load_rows
 from tracer.tables.settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
 

@@ -23,8 +23,7 @@ from tracer.recording.process.settings import read_settings
 from tracer.report import Report
 from tracer.tables.conditions import BoundRule
 from tracer.tables.lint import faults_of
-from tracer.tables.rules import PROCESS_FACTS, Case, expand
-from tracer.tables.setting_rows import CATEGORIES, NARROWING, RESERVED, SettingRow, load_rows
+from tracer.tables.rules import CATEGORIES, NARROWING, PROCESS_FACTS, RESERVED, Case, SettingRow, expand, load_rows
 from tracer.tables.versions import release, speaks_of
 from tracer.trace.records import CallGroup, Environment, Event
 

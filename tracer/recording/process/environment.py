@@ -278,7 +278,7 @@ def _used_by(op: str, counter: CallCounter, since: int | None) -> Iterator[Subsy
 
 @cache
 def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
-    from tracer.tables.setting_rows import load_rows  # asked for with the first call on CUDA
+    from tracer.tables.rules import load_rows  # asked for with the first call on CUDA
 
     return {_GROUPS[group.name]: frozenset(group.ops) for group in load_rows().group if group.name in _GROUPS}
 

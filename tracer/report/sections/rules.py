@@ -12,9 +12,20 @@ from tracer.report.blocks import Block, Row, Rows, Words, first, quiet
 from tracer.report.words import VERDICTS, plural
 from tracer.tables.conditions import wanted_values
 from tracer.tables.explaining import NO_EXAMPLES, Example, Examples, Explanation, VersionSpan, program, spans
-from tracer.tables.rules import GRADES, AnsweredRule, Case, Rule, RuleTable, in_words, strongest
-from tracer.tables.setting_rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
-from tracer.tables.translation import STAYS
+from tracer.tables.rules import (
+    CATEGORIES,
+    GRADES,
+    RESERVED,
+    STAYS,
+    AnsweredRule,
+    Case,
+    EnvironmentTable,
+    Rule,
+    RuleTable,
+    SettingRow,
+    in_words,
+    strongest,
+)
 from tracer.tables.versions import reviewed_in_words, reviewed_releases, speaks_of
 
 _LETTERS = {grade: "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0] for grade in GRADES}
