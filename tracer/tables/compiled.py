@@ -76,10 +76,6 @@ class CompiledCase(Case, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             if key not in RECORDED_FACTS or not in_domain(key, value):
                 raise ValueError(f"{key} = {value!r} is not a fact of a call")
 
-    def op_called(self, op: str) -> str:
-        """The op that runs instead of ``op``; empty for a generated kernel."""
-        return op if self.calls == ITSELF else self.calls
-
 
 class CompiledRule(LibraryRule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Ops that the compiler treats alike, on the backends that the rule names."""
@@ -270,8 +266,12 @@ class CompiledCalls:
         rule = None if table is None or refusal is not None else table.find(group.op, backend)
         base = (lambda op, facts: refusal) if refusal is not None else eager
         call = CompiledCall(group.op, rule, table, kernels, base, group.facts, eager)
+        is_newer = table is not None and placed(table.reviewed, self.version) == "newer"
         if rule is not None and table is not None:
-            bound = self._bound(rule, table)
+            if id(rule) not in self._rules:
+                version = judged_as(table.reviewed, self.version, extrapolated=is_newer)
+                self._rules[id(rule)] = BothWays(rule, version, self.settings)
+            bound = self._rules[id(rule)]
             call = call._replace(bound=bound, known_facts=with_derived(group.facts, node, bound.facts))
         ruling = call.outcome(backend, *self._compiled_alike(kernels, backend, region))
         was_on = region.deterministic_mode in (DeterministicMode.WARN, DeterministicMode.ON)
@@ -281,15 +281,7 @@ class CompiledCalls:
             decided = ruling.decided.deterministic_mode
             both = Deciding(as_is=decided, deterministic_mode=decided)
             ruling = replace(ruling, verdict=ruling.deterministic_mode, decided=both)
-        is_newer = table is not None and placed(table.reviewed, self.version) == "newer"
         return replace(ruling, extrapolated=ruling.extrapolated or is_newer)
-
-    def _bound(self, rule: CompiledRule, table: CompilerTable) -> BothWays[CompiledRule]:
-        if id(rule) not in self._rules:
-            is_newer = placed(table.reviewed, self.version) == "newer"
-            version = judged_as(table.reviewed, self.version, extrapolated=is_newer)
-            self._rules[id(rule)] = BothWays(rule, version, self.settings)
-        return self._rules[id(rule)]
 
     def _refusal(self, region: Region, table: CompilerTable | None, backend: Backend) -> Ruling | None:
         """The ruling if no table covers the compiler, the device or the version; ``None`` if one does."""
@@ -353,20 +345,15 @@ class _Way(NamedTuple):
     missing: tuple[str, ...] = ()
 
     @property
-    def reason(self) -> UnknownReason | None:
-        """The reason for an unknown verdict; ``None`` for any other."""
+    def unknown(self) -> tuple[UnknownReason | None, str]:
+        """The reason for an unknown verdict and its subject; none for any other."""
         if self.verdict is not Verdict.UNKNOWN:
-            return None
+            return None, ""
         if self.missing:
-            return UnknownReason.FACT_NOT_RECORDED
-        return self.ruling.reason if self.ruling is not None else UnknownReason.NO_EVIDENCE
-
-    @property
-    def detail(self) -> str:
-        """The subject of ``reason``."""
-        if self.verdict is not Verdict.UNKNOWN:
-            return ""
-        return ", ".join(self.missing) if self.missing or self.ruling is None else self.ruling.reason_detail
+            return UnknownReason.FACT_NOT_RECORDED, ", ".join(self.missing)
+        return (
+            (UnknownReason.NO_EVIDENCE, "") if self.ruling is None else (self.ruling.reason, self.ruling.reason_detail)
+        )
 
 
 class CompiledCall(NamedTuple):
@@ -392,27 +379,26 @@ class CompiledCall(NamedTuple):
         ruling = spoken.ruling if spoken.ruling is not None else self._own_ruling(backend, spoken)
         if spoken.shown is Shown.TIMED:
             ruling = replace(ruling, cause=Cause.AUTOTUNE, why=_TIMED, remedy=_NOT_TIMED)
-        unknown = as_is if as_is.verdict is Verdict.UNKNOWN else in_mode
+        reason, detail = (as_is if as_is.verdict is Verdict.UNKNOWN else in_mode).unknown
         called = spoken.called.removesuffix(".default")
         return replace(
             ruling,
             verdict=as_is.verdict,
             deterministic_mode=in_mode.verdict,
-            reason=unknown.reason,
-            reason_detail=unknown.detail,
+            reason=reason,
+            reason_detail=detail,
             runs_as=ruling.runs_as or (called if called != self.op.removesuffix(".default") else ""),
             route=in_mode.called if in_mode.called != self.op else "",
             shown=as_is.shown,
-            decided=Deciding(as_is=self._decided(0, as_is), deterministic_mode=self._decided(1, in_mode)),
+            decided=Deciding(as_is=self._decided(as_is, 0), deterministic_mode=self._decided(in_mode, 1)),
         )
 
-    def _decided(self, number: int, way: _Way) -> tuple[tuple[Condition, ...], ...]:
+    def _decided(self, way: _Way, number: int) -> tuple[tuple[Condition, ...], ...]:
         """The conditions that decided, under the target's settings (0) or in deterministic mode (1)."""
         if way.ruling is not None:
             return way.ruling.decided.deterministic_mode if number else way.ruling.decided.as_is
-        if self.bound is None or way.case is None:
-            return ()
-        return ((self.bound.in_mode if number else self.bound.as_is).met(way.case, self.known_facts),)
+        rule = None if self.bound is None else (self.bound.in_mode if number else self.bound.as_is)
+        return () if rule is None or way.case is None else (rule.met(way.case, self.known_facts),)
 
     def _own_ruling(self, backend: Backend, way: _Way) -> Ruling:
         """The ruling on a generated kernel, in the rule's words if there is a rule."""
@@ -437,8 +423,16 @@ class CompiledCall(NamedTuple):
         if self.bound is not None:
             cases, missing = (self.bound.in_mode if way else self.bound.as_is).candidates(self.known_facts)
         shown = self._shown() if is_compiled_alike else None
-        if shown is Shown.CALLED:
-            return self._timed(self._called_as_seen(cases, way))
+        if shown is Shown.CALLED:  # the op itself, if the kernel is its out variant
+            kernel = next(kernel for kernel in self.kernels if kernel.language in CALLED_KERNELS)
+            is_op = kernel.language is KernelLanguage.FALLBACK and kernel.name.count(".") == 2
+            name = kernel.name if is_op else self.op
+            facts = dict(self.facts)
+            for case in cases:
+                if isinstance(case, CompiledCase) and case.calls in (name, name.rpartition(".")[0]):
+                    facts |= case.facts
+            ruling = (self.eager or self.base)(name, facts)
+            return self._timed(_Way(ruling.both[way], called=name, ruling=ruling, shown=shown))
         if shown is Shown.ADDS_ATOMICALLY:
             own = [case for case in cases if not _calls(case)]
             if own and all(case.verdict is Verdict.DETERMINISTIC for case in own):
@@ -472,35 +466,23 @@ class CompiledCall(NamedTuple):
             ways.append(not_atomic if is_cleared else self._of_case(case, way))
         return _agreed(ways, missing)
 
-    def _called_as_seen(self, cases: tuple[Case, ...], way: int) -> _Way:
-        """The eager kernel that the code calls; the op itself if the kernel is its out variant."""
-        kernel = next(kernel for kernel in self.kernels if kernel.language in CALLED_KERNELS)
-        name = kernel.name if kernel.language is KernelLanguage.FALLBACK and kernel.name.count(".") == 2 else self.op
-        facts = dict(self.facts)
-        for case in cases:
-            if isinstance(case, CompiledCase) and case.calls in (name, name.rpartition(".")[0]):
-                facts |= case.facts
-        ruling = (self.eager or self.base)(name, facts)
-        return _Way(ruling.both[way], called=name, ruling=ruling, shown=Shown.CALLED)
-
     def _of_case(self, case: Case, way: int) -> _Way:
         if not (isinstance(case, CompiledCase) and case.calls):
             return _Way(case.verdict, case)
-        name = case.op_called(self.op)
+        name = self.op if case.calls == ITSELF else case.calls
         ruling = (self.eager or self.base)(name, {**self.facts, **case.facts})
         return _Way(ruling.both[way], case, name, ruling)
 
     def _timed(self, way: _Way) -> _Way:
-        """A kernel that was chosen by timing can be another one in the next run."""
-        if way.verdict is Verdict.DETERMINISTIC and any(self._is_rounded_by(kernel) for kernel in self.kernels):
+        """A kernel that was chosen by timing can be another in the next run, and round otherwise. Of fused ops, only
+        sums do."""
+        is_rounded = self.op.startswith("triton.") or row_of(bare_name(self.op)).reduces
+        chosen = [kernel for kernel in self.kernels if kernel.rounds_by_choice]
+        if way.verdict is not Verdict.DETERMINISTIC or not chosen:
+            return way
+        if is_rounded or any(not any(row_of(bare_name(op)).reduces for op in kernel.ops) for kernel in chosen):
             return way._replace(verdict=Verdict.CONDITIONAL, ruling=None, shown=Shown.TIMED)
         return way
-
-    def _is_rounded_by(self, kernel: Kernel) -> bool:
-        """Return whether another choice for ``kernel`` may round this op differently. Of fused ops, only sums do."""
-        if not kernel.rounds_by_choice or self.op.startswith("triton."):
-            return kernel.rounds_by_choice
-        return row_of(bare_name(self.op)).reduces or not any(row_of(bare_name(op)).reduces for op in kernel.ops)
 
     def _shown(self) -> Shown | None:
         """Return what the kernels show of this op; ``None`` if they show nothing."""
