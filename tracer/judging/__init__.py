@@ -130,7 +130,7 @@ def judge_calls(
         tables={str(bound.table.backend): bound.table.reviewed for bound in target_tables.used()},
         notes=tuple(sorted(observed.notes, key=lambda note: (-sum(note.ops.values()), note.rule, note.subject))),
         draws=trace.draws,
-        fill=fill_cost(trace, trace_under(trace, target, {})),
+        fill=fill_cost(trace_under(trace, target, {})),
         planned=settled.planned,
         training=trace.training,
         observed=tuple(sorted(findings_of_calls(by_data, compiled, switches), key=order_of)),

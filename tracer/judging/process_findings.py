@@ -137,26 +137,18 @@ def trace_under(trace: Trace, target: Target, sets: Mapping[str, FactValue]) -> 
     return TraceUnderTarget(trace, target, asked[2], effective_environment(*asked), settings_of(*asked))
 
 
-class _Group(NamedTuple):
-    """Calls of ``ops`` (of any op if empty) whose facts satisfy the conditions."""
-
-    name: str
-    ops: frozenset[str]
-    asks: tuple[tuple[str, frozenset[FactValue]], ...]
+#: Calls of ops (of any op if empty) whose facts satisfy conditions: the name, the ops, the values by fact.
+_Group = tuple[str, frozenset[str], dict[str, frozenset[FactValue]]]
 
 
 class Dependents:
     """Calls by what a row may need, each counted once whatever it matches."""
 
     def __init__(self, table: EnvironmentTable, judged: Iterable[tuple[CallGroup, Ruling]], trace: Trace) -> None:
-        self._groups = [
-            _Group(
-                group.name,
-                frozenset(group.ops),
-                tuple((key, wanted_values(Conditioned(when=group.when), key)) for key in group.when),
-            )
-            for group in table.group
-        ]
+        self._groups: list[_Group] = []
+        for group in table.group:
+            conditions = {key: wanted_values(Conditioned(when=group.when), key) for key in group.when}
+            self._groups.append((group.name, frozenset(group.ops), conditions))
         self._matching: dict[str, tuple[_Group, ...]] = {}
         self._calls: defaultdict[tuple[frozenset[str], Backend, str, _Held], Counter[str]] = defaultdict(Counter)
         """Their calls, by what they match, backend, region and settings of their own."""
@@ -170,18 +162,17 @@ class Dependents:
         """What they draw from on the target."""
         self.drawing: defaultdict[Backend, Counter[str]] = defaultdict(Counter)
         """Those that draw, by backend."""
-        for group, ruling in judged:
-            if (draw := group.draw) is not None:
+        for call, ruling in judged:
+            op = spoken(call.op, ruling.runs_as)
+            if (draw := call.draw) is not None:
                 self.draws.append(draw)
-                self.drawing[ruling.backend][spoken(group.op, ruling.runs_as)] += group.count
-            if group.facts.get("device") in NO_DEVICE:
+                self.drawing[ruling.backend][op] += call.count
+            if call.facts.get("device") in NO_DEVICE:
                 continue
             self.backends.add(ruling.backend)
-            matched = frozenset(self._matched(group, ruling))
-            if matched:
-                held = frozenset(group.settings.items())
-                place = (matched, ruling.backend, group.region or "", held)
-                self._calls[place][spoken(group.op, ruling.runs_as)] += group.count
+            if matched := frozenset(self._matched(call, ruling)):
+                place = (matched, ruling.backend, call.region or "", frozenset(call.settings.items()))
+                self._calls[place][op] += call.count
 
     @property
     def held(self) -> tuple[_Held, ...]:
@@ -209,9 +200,9 @@ class Dependents:
 
     def _matched(self, group: CallGroup, ruling: Ruling) -> Iterable[str]:
         names = {
-            named.name
-            for named in self._groups_of(group.op, ruling.runs_as)
-            if all(group.facts.get(key, UNNOTED.get(key)) in wanted for key, wanted in named.asks)
+            name
+            for name, _, asks in self._groups_of(group.op, ruling.runs_as)
+            if all(group.facts.get(key, UNNOTED.get(key)) in wanted for key, wanted in asks.items())
         }
         is_own_depthwise = OWN_DEPTHWISE in names and ruling.backend is Backend.CUDA
         yield from names - _OF_CUDNN if is_own_depthwise else names
@@ -246,7 +237,7 @@ class Dependents:
             spelt = {op, op.rpartition(".")[0], f"{op.partition('.')[0]}.*"}
             for name in runs_as.split(" or ") if runs_as else ():
                 spelt |= {name, f"{name}.default", name.rpartition(".")[0]}
-            self._matching[key] = tuple(group for group in self._groups if not group.ops or group.ops & spelt)
+            self._matching[key] = tuple(group for group in self._groups if not group[1] or group[1] & spelt)
         return self._matching[key]
 
 
@@ -309,10 +300,9 @@ class BoundRows:
             return
         if at is not None:
             fields = {**at.place._asdict(), **fields}
-        detail = fields.pop("reason_detail", "") if ruling.reason is not None else ""
-        if detail:
+        detail = fields.pop("reason_detail", "")
+        if detail and ruling.reason is not None:
             ruling = replace(ruling, reason=UnknownReason.FACT_NOT_RECORDED, reason_detail=detail)
-        fields.pop("reason_detail", None)
         counted = dict(ops or {})
         given: dict[str, Any] = {
             "op": "",
@@ -880,8 +870,9 @@ _INDUCTORS = ("inductor", "")
 _WITHOUT_OPS = (RegionInside.KERNELS, RegionInside.UNSEEN)
 
 
-def fill_cost(trace: Trace, scene: TraceUnderTarget) -> FillCost | None:
+def fill_cost(scene: TraceUnderTarget) -> FillCost | None:
     """The cost of filling fresh memory, and whether anything read it before it was written."""
+    trace = scene.trace
     if not trace.allocations:
         return None
     is_on = scene.conditions.get(MODE) in ("on", "warn") and scene.conditions.get(FILL, True)
@@ -984,15 +975,11 @@ class ProcessUnderTarget:
 
     def observe(self, sets: Mapping[str, FactValue]) -> Observed:
         """Findings and notes with ``sets`` on top of the target's own settings; computed once for each."""
-        key = frozenset(sets.items())
-        if key not in self._observed:
-            self._observed[key] = self._observe(sets)
-        return self._observed[key]
-
-    def _observe(self, sets: Mapping[str, FactValue]) -> Observed:
-        rows = self._rows
+        rows, asked = self._rows, frozenset(sets.items())
         if rows is None or self._dependents is None or not self._speaks:
             return Observed()
+        if asked in self._observed:
+            return self._observed[asked]
         extrapolated = self._place == "newer"
         version = judged_as(rows.reviewed, self._target.torch, extrapolated=extrapolated)
         scene = trace_under(self._trace, self._target, sets)
@@ -1010,7 +997,8 @@ class ProcessUnderTarget:
                     count, ops = other.count + statement.count, Counter(other.ops) + Counter(statement.ops)
                     statement = replace(worse, count=count, ops=dict(ops))
                 findings[key] = statement
-        return Observed(tuple(findings.values()), tuple(notes))
+        self._observed[asked] = Observed(tuple(findings.values()), tuple(notes))
+        return self._observed[asked]
 
     def banners(self) -> Iterator[str]:
         """Banners about the table itself."""

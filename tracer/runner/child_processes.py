@@ -162,13 +162,13 @@ def _when_it_ends(end: Callable[[str], None]) -> None:
         patching.place([(processes, "_bootstrap")], Watch(after=left))
 
 
-def _generators(trace: Trace) -> Iterator[Generator]:
+def _generators(trace: Trace) -> tuple[Generator, ...]:
     """The process's own and the program's; one that was seeded with what differs in every run is the machine's."""
     drawn = {event.location for event in trace.events if event.is_drawn}
-    for own in trace.generators:
-        yield msgspec.structs.replace(own, origin=SeedOrigin.MACHINE) if own.seeded_at in drawn else own
-    for made in trace.own_generators:
-        yield Generator(name=made.kind, origin=SeedOrigin.MACHINE, drew=made.drew or None)
+    machine = SeedOrigin.MACHINE
+    own = (msgspec.structs.replace(g, origin=machine) if g.seeded_at in drawn else g for g in trace.generators)
+    made = (Generator(name=g.kind, origin=machine, drew=g.drew or None) for g in trace.own_generators)
+    return (*own, *made)
 
 
 def _end(recording: ScriptRecording, ended_by: str | None = None) -> None:
@@ -189,7 +189,7 @@ def _end(recording: ScriptRecording, ended_by: str | None = None) -> None:
             calls=sum(source.calls for source in sources),
             optimizer_steps=sum(source.steps for source in sources),
             ended_by=ended_by,
-            generators=() if trace is None else tuple(_generators(trace)),
+            generators=() if trace is None else _generators(trace),
             draws=() if trace is None else trace.draws,
         )
         FOLLOWING.log(LogLine(role=recording.child, event="ends", child=child))

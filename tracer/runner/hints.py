@@ -56,7 +56,12 @@ def hints_of(trace: Trace, folder: str) -> tuple[CodeHint, ...]:
             if path.stat().st_size <= _BYTES:
                 name = encodable(path.relative_to(root).as_posix())
                 tree = ast.parse(path.read_bytes())
-                found = (*_hints(tree, _sorted_names(tree)), *_draws(tree))
+                # Names in ``x.sort()`` and ``sorted(x)``.
+                calls = [part for part in ast.walk(tree) if isinstance(part, ast.Call)]
+                given = (call.args[0] for call in calls if _called(call) == ("sorted", "") and call.args)
+                in_order = {_called(call)[1] for call in calls if _called(call)[0] == "sort"}
+                in_order |= {part.id for part in given if isinstance(part, ast.Name)}
+                found = (*_hints(tree, frozenset(in_order)), *_draws(tree))
                 hints += (CodeHint(kind=kind, location=f"{name}:{line}", name=what) for kind, line, what in found)
     hints.sort(key=lambda hint: hint.kind in _DRAWING.values())
     return tuple(dict.fromkeys(hints))[:_MOST]
@@ -115,14 +120,6 @@ def _hints(
                     yield HintKind.OWN_GENERATOR, part.lineno, tree.name
     for part in ast.iter_child_nodes(tree):
         yield from _hints(part, in_order, (*around, tree))
-
-
-def _sorted_names(tree: ast.AST) -> frozenset[str]:
-    """Names in ``x.sort()`` and ``sorted(x)``."""
-    calls = [part for part in ast.walk(tree) if isinstance(part, ast.Call)]
-    given = (call.args[0] for call in calls if _called(call) == ("sorted", "") and call.args)
-    names = {_called(call)[1] for call in calls if _called(call)[0] == "sort"}
-    return frozenset(names | {part.id for part in given if isinstance(part, ast.Name)})
 
 
 def _stored_as(around: tuple[ast.AST, ...]) -> Iterator[str]:

@@ -52,13 +52,14 @@ def prepare(target: str, args: Sequence[str], *, as_module: bool) -> Script:
     if not os.path.exists(target):
         raise UsageError(f"there is no script {target}", hint="name a Python file, or a module after -m")
     path = os.path.join(os.getcwd(), target)
-    if get_importer(path) is not None:
-        return _prepare_folder(target, os.path.abspath(path) if target == "." else path)
+    if get_importer(path) is not None:  # a folder or a zip file, which comes first on the path, whatever the flags
+        path = os.path.abspath(path) if target == "." else path
+        spec = PathFinder.find_spec("__main__", [path])
+        if spec is None:
+            raise UsageError(f"{target} has no __main__.py", hint="name a Python file inside")
+        _set_first_path(path, always=True)
+        return _from_spec(target, spec)
     _set_first_path(os.path.dirname(os.path.realpath(path)))
-    return _prepare_file(target, path)
-
-
-def _prepare_file(target: str, path: str) -> Script:
     loader: SourceFileLoader | SourcelessFileLoader
     try:
         if path.endswith(".pyc"):
@@ -72,15 +73,6 @@ def _prepare_file(target: str, path: str) -> Script:
     except _NOT_CODE as problem:
         raise _not_python(target, problem) from problem
     return _script(target, code, loader, path, None)
-
-
-def _prepare_folder(target: str, path: str) -> Script:
-    """A folder or a zip file with a ``__main__.py``; it comes first on the path, whatever the flags."""
-    spec = PathFinder.find_spec("__main__", [path])
-    if spec is None:
-        raise UsageError(f"{target} has no __main__.py", hint="name a Python file inside")
-    _set_first_path(path, always=True)
-    return _from_spec(target, spec)
 
 
 def _prepare_module(name: str, args: Sequence[str]) -> Script:
