@@ -238,10 +238,7 @@ def _adds_row_within(func: Any, services: Services) -> ArgumentReader | None:
 
 @facts.marked("operands.uncoalesced", "Does a dense tensor meet a sparse one that is not coalesced?", on_plain=MISSING)
 def _meets_uncoalesced(func: Any, services: Services) -> ArgumentReader | None:
-    """Adding a sparse tensor onto a dense one, also pair by pair in lists, or making it dense; ``None`` for other ops.
-
-    A tensor with the indices of a coalesced one is not marked so (``torch.optim.SparseAdam``); the recording knows.
-    """
+    """Adding a sparse tensor onto a dense one, also pairs in lists, or making it dense; ``None`` for other ops."""
     from torch import Tensor
 
     others = argument_getter(func, "other")
@@ -251,7 +248,8 @@ def _meets_uncoalesced(func: Any, services: Services) -> ArgumentReader | None:
     def may_share(sparse: Any) -> bool:
         if not _is_sparse(sparse) or services.is_coalesced(sparse):
             return False
-        # Along one sparse dimension a row of distinct numbers names each place once.
+            # What has the indices of a coalesced tensor is not marked so (``torch.optim.SparseAdam``): along one sparse
+        # dimension a row of distinct numbers names each place once.
         return sparse.sparse_dim() != 1 or not services.indices.distinct_along(services.indices_of(sparse), 1)
 
     def test(args: Args, kwargs: Kwargs) -> bool:

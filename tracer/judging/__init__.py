@@ -298,8 +298,7 @@ def active_dropout(trace: Trace) -> Sequence[CallGroup]:
 
 
 def _once(judged: list[JudgedCall]) -> list[JudgedCall]:
-    """``judged``; where a call inside an op that torch makes of others has the op's own rule, it alone is held against
-    the line."""
+    """``judged``; of an op that torch makes of others, and a call inside with the same rule, the call alone counts."""
     inside = {
         (group.phase, group.module, group.place, ruling.rule)
         for group, ruling in judged

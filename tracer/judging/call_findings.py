@@ -264,8 +264,7 @@ class Generated(NamedTuple):
 def _generated(
     compilation: Compilation, groups: Iterable[CallGroup], shown: Shown | None, backend: Backend
 ) -> Generated:
-    """Return what ``groups``, which are one finding, were compiled to; ``shown`` is what decided. Names no kernels of
-    devices other than ``backend``'s."""
+    """What ``groups``, which are one finding, were compiled to for ``backend``'s device; ``shown`` is what decided."""
     compiled = [group for group in groups if group.region is not None or group.kernels]
     if not compiled:
         return Generated()

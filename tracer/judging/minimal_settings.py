@@ -201,8 +201,7 @@ class MinimalSettings:
         return (ruling.deterministic_mode if is_on else ruling.verdict), ruling.deterministic_mode
 
     def _mend(self, on_account: list[frozenset[str]], planned: Sets) -> bool:
-        """Add settings for calls that the plan would make raise, and drop settings that help no call. Returns whether
-        anything changed."""
+        """Add settings for calls that the plan would make raise, drop useless ones; return whether anything changed."""
         changed = False
         for place, (group, ruling) in enumerate(self._unsafe):
             names = on_account[place]

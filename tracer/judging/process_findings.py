@@ -901,8 +901,7 @@ _SOURCE = Evidence(
 
 
 def _atomic_kernels(scene: TraceUnderTarget) -> Iterator[Finding]:
-    """One finding for each such kernel of a region that has no calls, if this code, compiled for one device, version
-    and deterministic mode, runs on the target."""
+    """One finding for each such kernel of a region that has no calls, if this very code runs on the target."""
     target = scene.target
     is_on = scene.conditions.get(MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
     for region in scene.trace.regions:

@@ -92,8 +92,7 @@ def _draws(tree: ast.AST) -> Iterator[tuple[HintKind, int, str]]:
 def _hints(
     tree: ast.AST, in_order: frozenset[str], around: tuple[ast.AST, ...] = ()
 ) -> Iterator[tuple[HintKind, int, str]]:
-    """Yield kind, line and name of what ``tree`` holds, which stands inside ``around``; ``in_order`` are names of what
-    is sorted somewhere."""
+    """Kind, line and name of what ``tree`` holds, inside ``around``; ``in_order``: names of what is sorted."""
     if isinstance(tree, ast.Call):
         name, owner = _called(tree)
         lists = name in _LISTING.get(owner, ()) or (name in _OF_PATHS and owner not in _NO_PATH)

@@ -50,8 +50,7 @@ def before_imports(tell: Callable[[FrameType], None]) -> None:
 
 
 class _Unfinished(ModuleSpec):
-    """The spec of a module that is being imported: tells when the import system says that it is done (CPython 3.10 to
-    3.13)."""
+    """The spec of a module that is being imported: tells when that is done (CPython 3.10 to 3.13)."""
 
     @property
     def _initializing(self) -> bool:

@@ -310,10 +310,7 @@ class ScriptRecording:
             self._written = trace
 
     def _signed(self, trace: Trace, partial: str, settings: Environment | None) -> Trace:
-        """``trace`` with what only the runner knows: its source, and the settings made by the script.
-
-        The recorder may have been entered before the script's first line, when nothing was set yet.
-        """
+        """``trace`` with what only the runner knows: its source, and the settings that the script made meanwhile."""
         devices = trace.environment.devices
         environment = msgspec.structs.replace(settings or trace.environment, devices=devices)
         if self._watch is not None:

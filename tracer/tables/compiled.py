@@ -474,8 +474,7 @@ class CompiledCall(NamedTuple):
         return _Way(ruling.both[way], case, name, ruling)
 
     def _timed(self, way: _Way) -> _Way:
-        """A kernel that was chosen by timing can be another in the next run, and round otherwise. Of fused ops, only
-        sums do."""
+        """A kernel chosen by timing may be another one in the next run. Of fused ops, only sums round otherwise."""
         is_rounded = self.op.startswith("triton.") or row_of(bare_name(self.op)).reduces
         chosen = [kernel for kernel in self.kernels if kernel.rounds_by_choice]
         if way.verdict is not Verdict.DETERMINISTIC or not chosen:

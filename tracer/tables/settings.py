@@ -165,16 +165,6 @@ def _nvls(environment: Environment) -> str:
     return "excluded" if listed.startswith("^") is ("nvls" in listed) else "allowed"
 
 
-def _threads(environment: Environment) -> str | None:
-    count = environment.num_threads
-    return None if count is None else "one" if count == 1 else "many"
-
-
-def _triton(environment: Environment) -> str:
-    """Whether torch can compile for the GPU; the recording of a build without a GPU does not tell."""
-    return {None: "not-recorded", True: "importable", False: "missing"}[environment.has_triton]
-
-
 def _capability(environment: Environment) -> str | None:
     """The generation of the NVIDIA devices that the process saw; ``None`` without any, or if they differ. AMD's
     capabilities have another meaning."""
@@ -187,11 +177,11 @@ def _capability(environment: Environment) -> str | None:
     return generations.pop() if len(generations) == 1 else None
 
 
-def _flag(name: str, default: bool, in_torch: str, key: str = "", **more: Any) -> Setting:
-    """A flag that is read and assigned as ``name``, and is named ``in_torch`` in ``torch._C``."""
-    watched = (f"_set_{in_torch}", f"_get_{in_torch}")
-    written = name if key else ""
-    return Setting(key or name, written, default=default, read=name, watched=watched, made_by=name, **more)
+def _flag(name: str, default: bool, in_torch: str, key: str = "", *, is_asked: bool = False, **more: Any) -> Setting:
+    """A flag that is read and assigned as ``name``, ``in_torch`` in ``torch._C``; ``is_asked``: by conditions."""
+    more["condition"] = itself(key or name, wanted=more.get("wanted")) if is_asked else None
+    more["watched"] = (f"_set_{in_torch}", f"_get_{in_torch}")
+    return Setting(key or name, name if key else "", default=default, read=name, made_by=name, **more)
 
 
 DECLARED: tuple[Setting, ...] = (
@@ -222,26 +212,15 @@ DECLARED: tuple[Setting, ...] = (
         place=PlanOrder.WORKSPACE,
     ),
     _flag(
-        "torch.backends.cudnn.enabled",
-        True,
-        "cudnn_enabled",
-        "cudnn_enabled",
-        condition=itself("cudnn_enabled"),
-        chosen_in_forward=True,
+        "torch.backends.cudnn.enabled", True, "cudnn_enabled", "cudnn_enabled", is_asked=True, chosen_in_forward=True
     ),
-    _flag(
-        "torch.backends.cudnn.deterministic",
-        False,
-        "cudnn_deterministic",
-        "cudnn_deterministic",
-        condition=itself("cudnn_deterministic"),
-    ),
+    _flag("torch.backends.cudnn.deterministic", False, "cudnn_deterministic", "cudnn_deterministic", is_asked=True),
     _flag(
         "torch.backends.cudnn.benchmark",
         False,
         "cudnn_benchmark",
         "cudnn_benchmark",
-        condition=itself("cudnn_benchmark", wanted=False),
+        is_asked=True,
         wanted=False,
         title="Stop cuDNN from choosing algorithms by timing",
         place=PlanOrder.AUTOTUNE,
@@ -251,7 +230,7 @@ DECLARED: tuple[Setting, ...] = (
         True,
         "deterministic_fill_uninitialized_memory",
         FILL,
-        condition=itself(FILL, wanted=True),
+        is_asked=True,
         wanted=True,
     ),
     Setting(
@@ -325,13 +304,21 @@ DECLARED: tuple[Setting, ...] = (
         read="torch.get_num_threads()",
         watched=("set_num_threads", "get_num_threads"),
         made_by="torch.set_num_threads()",
-        condition=SettingCondition("threads", ("one", "many"), _threads),
+        condition=SettingCondition(
+            "threads",
+            ("one", "many"),
+            lambda environment: {None: None, 1: "one"}.get(environment.num_threads, "many"),
+        ),
     ),
     Setting(
         "has_triton",
         label="Triton can be imported",
         read="tracer.recording.process.environment.has_triton()",
-        condition=SettingCondition("triton", ("not-recorded", "importable", "missing"), _triton),
+        condition=SettingCondition(
+            "triton",  # the recording of a build without a GPU does not tell
+            ("not-recorded", "importable", "missing"),
+            lambda environment: {None: "not-recorded", True: "importable", False: "missing"}[environment.has_triton],
+        ),
     ),
     Setting(
         "num_interop_threads",

@@ -233,8 +233,7 @@ def _is_open(candidate: TargetOp, facts: Mapping[str, Value]) -> bool:
 
 
 def _hangs_on_target(choices: list[tuple[TargetOp, dict[str, Value]]], verdicts: list[Verdict]) -> bool:
-    """Return whether the call is refused only on some hardware, while the target's is not known, or by a choice of the
-    program."""
+    """Return whether only some hardware refuses the call and the target's is not known, or the program may choose."""
     refused = [choice for choice, verdict in zip(choices, verdicts, strict=True) if verdict is Verdict.RAISES]
     hanging = (
         candidate.perhaps or any(key in SETTINGS and key not in settings for key in candidate.when)

@@ -82,8 +82,7 @@ _LARGE = 1 << 30
 
 
 def _filling(environ: Mapping[str, str], byte: str = "") -> dict[str, str]:
-    """The variables by which glibc fills all that it hands out from the start of a process; by default with another
-    byte than they say."""
+    """The variables by which glibc fills all that it hands out; by default with another byte than they say."""
     byte = byte or _BYTES[environ.get(_FILLS) == _BYTES[0]]
     tunables = [tunable for tunable in (environ.get(_TUNABLES, ""), _NO_CACHE) if tunable]
     return {_FILLS: byte, _TUNABLES: ":".join(tunables)}

@@ -157,10 +157,7 @@ class LeftBehind:
 
 
 def _digest_of_file(path: str, start: int) -> tuple[ValueKind | None, int]:
-    """What a file is, and its digest from byte ``start`` on; no kind for one that is not compared.
-
-    Of its members' checksums where it is a zip, which holds times.
-    """
+    """What a file is, and its digest from byte ``start`` on (of a zip, its members'); no kind: it is not compared."""
     with open(path, "rb") as stream:
         head = stream.read(32)
         if head.startswith(_NOT_COMPARED_BEGINS):
