@@ -631,16 +631,30 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding | Note]:
         if origin is SeedOrigin.MACHINE:
             drawn.setdefault(draw.generator, (draw, Counter()))[1][draw.op] += draw.count
     for generator, (first, ops) in drawn.items():
-        for row in rows.named(_OF_GENERATOR.get(first.kind, _OF_GENERATOR[GeneratorKind.TORCH])):
-            is_drawn = _is_drawn(scene.trace, first.seeded_at)
-            facts = {"origin": SeedOrigin.MACHINE.value, "seed.number": "drawn" if is_drawn else "none"}
-            how = "seeded by the machine" if first.seeded_at else "never seeded"
-            subject = f"generator {generator}, {_DRAWN if is_drawn else how}"
-            at = first
-            if first.seeded_at:  # the line that seeded it at random, not that of the first draw
-                at = replace(first, location=first.seeded_at, function="", called_from="")
-            name = f"generator {generator}"
-            yield from rows.finding(row, facts, subject=subject, name=name, ops=ops, at=at, phase=first.phase)
+        at = first
+        if first.seeded_at:  # the line that seeded it at random, not that of the first draw
+            at = replace(first, location=first.seeded_at, function="", called_from="")
+        is_drawn = _is_drawn(scene.trace, first.seeded_at)
+        state = "seeded by the machine" if first.seeded_at else "never seeded"
+        kind = first.kind if first.kind in _OF_GENERATOR else GeneratorKind.TORCH
+        fields: dict[str, Any] = {"ops": ops, "at": at, "phase": first.phase}
+        yield from _unseeded(rows, kind, f"generator {generator}", state, is_drawn, {}, **fields)
+
+
+def _unseeded(
+    rows: BoundRows,
+    kind: GeneratorKind,
+    name: str,
+    state: str,
+    is_drawn: bool,
+    facts: Mapping[str, Value],
+    **fields: Any,
+) -> Iterator[Finding]:
+    """The finding about a generator in this ``state``; ``is_drawn``: its seed is another number in every run."""
+    given = {"origin": SeedOrigin.MACHINE.value, "seed.number": "drawn" if is_drawn else "none", **facts}
+    subject = f"{name}, {'seeded with another number in every run' if is_drawn else state}"
+    for row in rows.named(_OF_GENERATOR[kind]):
+        yield from rows.finding(row, given, subject=subject, name=name, **fields)
 
 
 def _host_generators(rows: BoundRows) -> Iterator[Finding]:
@@ -651,20 +665,13 @@ def _host_generators(rows: BoundRows) -> Iterator[Finding]:
         origin = rows.scene.origin(generator.origin, f"seed.{generator.name}", generator.seeded_at)
         if origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN):
             continue
-        is_drawn = origin is SeedOrigin.MACHINE and _is_drawn(rows.scene.trace, generator.seeded_at)
-        state = "never seeded" if origin is SeedOrigin.MACHINE else "seeded or not: not recorded"
-        for row in rows.named(_OF_GENERATOR[generator.kind]):
-            yield from rows.finding(
-                row,
-                {"origin": origin.value, "seed.number": "drawn" if is_drawn else "none"},
-                subject=f"generator {generator.name}, {_DRAWN if is_drawn else state}",
-                name=f"generator {generator.name}",
-                at=Draw(generator=generator.name, op="", location=generator.seeded_at if is_drawn else ""),
-                reason_detail=_WATCH if origin is SeedOrigin.UNSEEN else "",
-            )
-
-
-_DRAWN = "seeded with another number in every run"
+        is_known = origin is SeedOrigin.MACHINE
+        is_drawn = is_known and _is_drawn(rows.scene.trace, generator.seeded_at)
+        at = Draw(generator=generator.name, op="", location=generator.seeded_at if is_drawn else "")
+        fields: dict[str, Any] = {"at": at, "reason_detail": "" if is_known else _WATCH}
+        state = "never seeded" if is_known else "seeded or not: not recorded"
+        name, facts = f"generator {generator.name}", {"origin": origin.value}
+        yield from _unseeded(rows, generator.kind, name, state, is_drawn, facts, **fields)
 
 
 def _is_drawn(trace: Trace, seeded_at: str) -> bool:
@@ -682,17 +689,14 @@ _KINDS = {
 def _own_generators(rows: BoundRows) -> Iterator[Finding]:
     """Generators of the program's own without a fixed seed. What was drawn from them is not recorded."""
     for made in rows.scene.trace.own_generators:
-        name = _KINDS.get(made.kind, f"generator {made.kind}")
         facts: dict[str, Value] = {
-            "origin": SeedOrigin.MACHINE.value,
             "by.library": made.by_library,
             "made.often": made.count > 1 or made.function.rpartition(".")[2] in _FOR_A_SAMPLE,
             "made.drew": made.drew,
-            "seed.number": "drawn" if made.is_seeded else "none",
         }
-        subject = f"{name}, {_DRAWN if made.is_seeded else 'made without a seed'}"
-        for row in rows.named(_OF_GENERATOR[made.kind]):
-            yield from rows.finding(row, facts, subject=subject, name=name, at=made, phase=made.phase, count=made.count)
+        name = _KINDS.get(made.kind, f"generator {made.kind}")
+        fields: dict[str, Any] = {"at": made, "phase": made.phase, "count": made.count}
+        yield from _unseeded(rows, made.kind, name, "made without a seed", made.is_seeded, facts, **fields)
 
 
 #: Methods by which a data set returns a sample.

@@ -199,15 +199,22 @@ def _end(recording: ScriptRecording, ended_by: str | None = None) -> None:
 # --- the loops of pools' workers -----------------------------------------------------------------------------------
 
 
+_QUEUES = os.path.join("multiprocessing", "queues.py")
+#: What tells a worker of the next task, by the bytes that hold it.
+_UNPACKS = "multiprocessing.reduction:ForkingPickler.loads"
+#: What a pool sends to a worker that is to leave.
+_NO_TASK = frozenset(pickle.dumps(None, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1))
+
+
 class _Loop(NamedTuple):
     file: str
     """The end of its path."""
     function: str
     ends: str
     """The function that it calls after each task, before the result is sent: ``module:Class.method``."""
-    begins: str
+    begins: str = _UNPACKS
     """The function that is called as the next task begins."""
-    through: str | None = None
+    through: str | None = _QUEUES
     """The end of the path of a file whose functions call these for it."""
 
     def calls(self, frame: FrameType | None) -> bool:
@@ -230,38 +237,28 @@ class _Loop(NamedTuple):
                 yield (getattr(holder, owner) if owner else holder), method
 
 
-_QUEUES = os.path.join("multiprocessing", "queues.py")
-#: What tells a worker of the next task, by the bytes that hold it.
-_UNPACKS = "multiprocessing.reduction:ForkingPickler.loads"
-#: What a pool sends to a worker that is to leave.
-_NO_TASK = frozenset(pickle.dumps(None, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1))
 _LOOPS = (
     _Loop(
         os.path.join("multiprocessing", "pool.py"),
         "worker",
         ends="multiprocessing.connection:_ConnectionBase.send_bytes",
-        begins=_UNPACKS,
-        through=_QUEUES,
     ),
     _Loop(
         os.path.join("concurrent", "futures", "process.py"),
         "_process_worker",
         ends="concurrent.futures.process:_sendback_result",
-        begins=_UNPACKS,
-        through=_QUEUES,
     ),
     _Loop(  # checked on joblib 1.6, which holds its own
         os.path.join("loky", "process_executor.py"),
         "_process_worker",
         ends="joblib.externals.loky.process_executor:_sendback_result loky.process_executor:_sendback_result",
-        begins=_UNPACKS,
-        through=_QUEUES,
     ),
     _Loop(  # checked on Ray 2.60, whose own loop is C++ code that this function calls
         os.path.join("ray", "_private", "worker.py"),
         "main_loop",
         ends="ray._private.worker:Worker.record_task_log_end",
         begins="ray._private.worker:Worker.record_task_log_start",
+        through=None,
     ),
 )
 

@@ -249,6 +249,11 @@ class Ruling(Statement, frozen=True, kw_only=True, gc=False):
             backend=backend,
         )
 
+    def turned(self, verdicts: Mapping[Verdict, Verdict], **fields: Any) -> Ruling:
+        """The same with each verdict replaced as ``verdicts`` says, and with these ``fields``."""
+        as_is, in_mode = (verdicts.get(verdict, verdict) for verdict in self.both)
+        return msgspec.structs.replace(self, verdict=as_is, deterministic_mode=in_mode, **fields)
+
     @property
     def says(self) -> tuple[object, ...]:
         """All that it says, whichever case decided. Rulings with equal claims are one finding."""

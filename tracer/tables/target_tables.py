@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -246,8 +246,6 @@ def _hangs_on_target(choices: list[tuple[TargetOp, dict[str, Value]]], verdicts:
 _PASSES = (Phase.FORWARD, Phase.RECOMPUTE, Phase.BACKWARD)
 #: Classes of ops that allocate, view, fill or copy.
 _MOVES = frozenset({"class-views", "class-copies", "class-bookkeeping"})
-#: Part of the names of ops that only allocate.
-_ALLOCATES = "empty"
 _COMPUTE = (
     "Record the step on real tensors, or under torch's `FakeTensorMode`: fake tensors claim a device, and take the path"
     " of real ones on it."
@@ -273,8 +271,7 @@ def drawn(ruling: Ruling, facts: Mapping[str, FactValue]) -> Ruling:
             whose, remedy = "The generator that the call was given", "Call `manual_seed(0)` on it where it is made"
         return _unseeded(ruling, whose, remedy)
     if origin == SeedOrigin.MOVED_ON:
-        as_is, in_mode = (Verdict.CONDITIONAL if v is Verdict.SEEDED else v for v in ruling.both)
-        return replace(ruling, verdict=as_is, deterministic_mode=in_mode, why=_RECOMPUTED, remedy=_PRESERVE, needs=())
+        return ruling.turned({Verdict.SEEDED: Verdict.CONDITIONAL}, why=_RECOMPUTED, remedy=_PRESERVE, needs=())
     if origin == SeedOrigin.DEVICE:
         return _unseeded(ruling, _EITHER, _SEED_ALL, Verdict.CONDITIONAL)
     if origin in _REPEATABLE and ruling.verdict is ruling.deterministic_mode:
@@ -297,11 +294,8 @@ _SEED_ALL = "Call `torch.manual_seed(0)`, which seeds the generators of all devi
 def _unseeded(ruling: Ruling, whose: str, remedy: str, verdict: Verdict = Verdict.NONDETERMINISTIC) -> Ruling:
     """``ruling`` for calls whose generator has a random seed: what is ``seeded`` differs from run to run."""
     why = f"{whose} has another state in every run, which then draws other numbers."
-    as_is, in_mode = (verdict if v is Verdict.SEEDED else v for v in ruling.both)
-    return replace(
-        ruling,
-        verdict=as_is,
-        deterministic_mode=in_mode,
+    return ruling.turned(
+        {Verdict.SEEDED: verdict},
         cause=Cause.RNG,
         why=f"{why} {ruling.why}".rstrip(),
         remedy=f"{remedy}, and do not call `seed()`, which sets a random seed.",
@@ -338,28 +332,24 @@ def settled_by_data(group: CallGroup, ruling: Ruling) -> Ruling:
     is_whole = group.data.keys() <= SETTLING_DATA and sum(group.data.values()) == group.count
     if not is_accused or not is_whole or any(ruling.cause not in _RULED_OUT[shown] for shown in group.data):
         return ruling
-    as_is, in_mode = (Verdict.DETERMINISTIC if verdict in VARYING else verdict for verdict in ruling.both)
-    return replace(
-        ruling, verdict=as_is, deterministic_mode=in_mode, why=f"{ruling.why} {_FOR_THESE_DATA}", observed=True
-    )
+    settled = dict.fromkeys(VARYING, Verdict.DETERMINISTIC)
+    return ruling.turned(settled, why=f"{ruling.why} {_FOR_THESE_DATA}", observed=True)
 
 
 def refuted_by_trials(ruling: Ruling, as_recorded: Ruling, *, in_mode: bool, is_recorded: bool) -> Ruling:
     """``ruling`` on calls that varied in trials. ``as_recorded`` is the tables' ruling under the settings of the
     trials; ``is_recorded``: whether ``ruling`` is on those. ``in_mode``: whether deterministic mode was on there."""
     varies = Verdict.NONDETERMINISTIC
-    as_is, mode = ruling.both
     if as_recorded.verdict in SAFE:  # no known mechanism makes it vary, so there is no known remedy
-        return replace(
-            ruling,
+        return ruling.turned(
+            dict.fromkeys(SAFE, varies),
             rule=ruling.rule or f"{ruling.backend}-tried",
-            verdict=varies if as_is in SAFE else as_is,
-            deterministic_mode=varies if mode in SAFE else mode,
             why=f"{_REFUTED.format(verdict=as_recorded.verdict)} {ruling.why}".rstrip(),
             remedy=_REPORT,
             needs=(),
             refuted=as_recorded.verdict,
         )
+    as_is, mode = ruling.both
     if is_recorded:
         as_is = varies
         if in_mode or mode is Verdict.CONDITIONAL:
@@ -375,15 +365,6 @@ def refuted_by_trials(ruling: Ruling, as_recorded: Ruling, *, in_mode: bool, is_
     )
 
 
-def on_the_device_alone(ruling: Ruling) -> Ruling:
-    """``ruling`` for calls that are deterministic on a CPU, and run there unless a library keeps them on the device."""
-    as_is, in_mode = (verdict if verdict in _LEFT_OPEN else Verdict.CONDITIONAL for verdict in ruling.both)
-    why = f"{_SET_UP} {ruling.why}".rstrip()
-    return replace(ruling, verdict=as_is, deterministic_mode=in_mode, why=why, refuted=None)
-
-
-#: Verdicts that cannot get worse by where the call runs.
-_LEFT_OPEN = (*SAFE, Verdict.UNKNOWN)
 _SET_UP = (
     "A library's constructor makes the call, outside every module and without a gradient: most such code runs on the"
     " host, where the call is deterministic. On the device:"
@@ -420,7 +401,7 @@ def meta_calls(calls: Iterable[CallGroup]) -> int:
 def moves_only(op: str) -> bool:
     """Return whether ``op`` allocates, views, fills or copies, and computes nothing."""
     packet = op.rpartition(".")[0]
-    return _ALLOCATES in packet or any(packet in rule.ops for rule in load_classes().rule if rule.id in _MOVES)
+    return "empty" in packet or any(packet in rule.ops for rule in load_classes().rule if rule.id in _MOVES)
 
 
 #: The matrix products of attention's math path.
@@ -446,8 +427,6 @@ _MASKS, _MAKES_CAUSAL = ("aten.add.", "aten.add_."), "aten.tril.default"
 _COUNTS, _WHOLE = "aten.histc", ("int64", "int32", "int16", "int8", "uint8")
 #: Packet, module, location.
 OpPlace = tuple[str, str, str]
-#: The fact of a forward call that makes its backward a risk.
-_SPEAKS_AGAINST = "call.direct"
 _TOLD = frozenset(FORWARD_FACTS.values())
 
 
@@ -467,26 +446,12 @@ class ForwardCalls:
         asked = {row.forward for row in translations.translation if is_for_device and row.forward and backend in row.to}
         self.facts = dict(_agreed({packet: packets[packet] for packet in asked & packets.keys()}))
         """Facts of the calls at a place, for translations with conditions on the forward call."""
-        self.math_routes = _math_routes(calls) if SOFTMAX in asked and SOFTMAX in packets else {}
-        """Facts about attention from the calls of its math path, by place."""
+        is_attention = SOFTMAX in asked and SOFTMAX in packets
+        self.attention = dict(_attention_facts(calls, self.facts)) if is_attention else {}
+        """Facts of the ops of attention's math path, and of its products alone, by place."""
         has_counts = is_for_device and _COUNTS in packets
         self.widening = _places_that_widen_counts(calls) if has_counts else frozenset[OpPlace]()
         """Lines of libraries that convert integers and count them: module, location, called from."""
-
-    def may_fuse(self, place: tuple[str, str]) -> bool:
-        """Return whether attention's math path ran there, for which the target may have a fused kernel."""
-        route, softmax = self.math_routes.get(place), self.facts.get((SOFTMAX, *place), {})
-        if route is None or softmax.get("sdp.fused") is not True or softmax.get("ndim") != _DIMENSIONS:
-            return False
-        if route.is_broadcast:
-            return False
-        dtype = route.dtype or softmax.get("dtype")
-        return dtype in _HALF or (dtype == "float32" and not route.shares_heads)
-
-    def heads(self, place: tuple[str, str]) -> Mapping[str, FactValue]:
-        """Facts about the head size from the softmax of attention's math path at this place."""
-        softmax = self.facts.get((SOFTMAX, *place), {})
-        return {key: value for key, value in softmax.items() if key.startswith(_HEAD)}
 
 
 def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[OpPlace, dict[str, FactValue]]]:
@@ -501,7 +466,8 @@ def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Op
             places[packet, group.module, group.location].append(group)
         for place, there in places.items():
             holds = {key: [key in group.facts for group in there] for key in FORWARD_FACTS.values()}
-            yield place, {key: True for key, each in holds.items() if (any if key == _SPEAKS_AGAINST else all)(each)}
+            # A direct call makes its backward a risk.
+            yield place, {key: True for key, each in holds.items() if (any if key == "call.direct" else all)(each)}
 
 
 def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[OpPlace, dict[str, FactValue]]]:
@@ -515,32 +481,11 @@ def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[OpPlace, d
     return places.items()
 
 
-class MathRoute(NamedTuple):
-    """Facts about attention that its math path shows only as a whole."""
-
-    shares_heads: bool
-    """Whether keys are repeated for the heads of queries that share them (``enable_gqa=True``). A user's own ``repeat``
-    comes before queries are scaled."""
-    dtype: FactValue | None
-    """The half-precision dtype, if the CPU computes in float32 for it."""
-    has_mask: bool
-    """Whether the user's mask is added to the scores, not one that attention itself builds (``is_causal=True``)."""
-    is_broadcast: bool
-    """Whether keys or values are broadcast to the batch or heads of queries, without ``enable_gqa``. No fused kernel
-    does that."""
-
-    @property
-    def facts(self) -> dict[str, FactValue]:
-        """As the facts that conditions use."""
-        holding = {"attention.has_mask": self.has_mask, "sdp.shares_heads": self.shares_heads}
-        facts: dict[str, FactValue] = {key: True for key, holds in holding.items() if holds}
-        if self.is_broadcast:
-            facts["sdp.fused"] = False
-        return facts if self.dtype is None else {**facts, "dtype": self.dtype}
-
-
-def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]:
-    """By module and location. Order: queries converted to float32, then scaled; keys repeated; scores masked."""
+def _attention_facts(
+    calls: Iterable[CallGroup], forward: Mapping[OpPlace, Mapping[str, FactValue]]
+) -> Iterator[tuple[tuple[str, str], tuple[dict[str, FactValue], dict[str, FactValue]]]]:
+    """What attention's math path shows only as a whole, by module and location: facts of its ops, further ones of its
+    products. Order: queries converted to float32, then scaled; keys repeated; scores masked."""
     copied: dict[tuple[str, str], FactValue] = {}
     scaled, widened, repeated, broadcast, masked, causal, softened = (set[tuple[str, str]]() for _ in range(7))
     for group in calls:
@@ -566,15 +511,25 @@ def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]
             causal.add(place)
         elif group.op.startswith(SOFTMAX):
             softened.add(place)
-    return {
-        place: MathRoute(
-            place in repeated,
-            copied[place] if place in widened else None,
-            place in masked and place not in causal,
-            place in broadcast,
+    for place in softened:
+        softmax, facts = forward.get((SOFTMAX, *place), {}), dict[str, FactValue]()
+        if place in masked - causal:  # the user's mask, not one that attention itself builds (``is_causal=True``)
+            facts["attention.has_mask"] = True
+        if place in repeated:  # heads of queries share keys (``enable_gqa=True``); a user's own ``repeat`` comes first
+            facts["sdp.shares_heads"] = True
+        if place in broadcast:  # to the batch or heads of queries, which no fused kernel does
+            facts["sdp.fused"] = False
+        if place in widened:
+            facts["dtype"] = copied[place]
+        dtype = facts.get("dtype") or softmax.get("dtype")
+        may_fuse = (
+            softmax.get("sdp.fused") is True
+            and softmax.get("ndim") == _DIMENSIONS
+            and place not in broadcast
+            and (dtype in _HALF or (dtype == "float32" and place not in repeated))
         )
-        for place in softened
-    }
+        heads = {key: value for key, value in softmax.items() if key.startswith(_HEAD)}
+        yield place, (facts, {"attention.may_fuse": True, **heads} if may_fuse else {})
 
 
 def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[OpPlace]:
@@ -640,8 +595,9 @@ class TargetTables:
         at_risk = not ruling.is_safe and self._is_for_device and group.host is None
         if at_risk and is_set_up(group.phase, group.module, group.place, group.facts.get("device")):
             there = self._by_run(replace(group, host=HostCode.NAMED))
-            if set(there.both) <= set(SAFE):
-                return on_the_device_alone(ruling)
+            if set(there.both) <= set(SAFE):  # it runs there unless a library keeps it on the device
+                open_to_place = dict.fromkeys({*Verdict} - {*SAFE, Verdict.UNKNOWN}, Verdict.CONDITIONAL)
+                return ruling.turned(open_to_place, why=f"{_SET_UP} {ruling.why}".rstrip(), refuted=None)
         return ruling
 
     def _by_run(self, group: CallGroup) -> Ruling:
@@ -666,7 +622,7 @@ class TargetTables:
     def _hangs_on_place(self, group: CallGroup) -> bool:
         """Return whether its ruling may depend on compiled code, or on other calls of its module or line."""
         op, device = group.op, group.facts.get("device")
-        if group.region is not None or group.kernels or device == META or _place(group) in self._forward.math_routes:
+        if group.region is not None or group.kernels or device == META or _place(group) in self._forward.attention:
             return True
         if group.phase is _BACKWARD and _forward_of(op) in self._forward.told_packets:
             return True
@@ -750,10 +706,9 @@ class TargetTables:
                 facts = {**facts, **self._forward.facts.get((translation.row.forward, *place), {})}
             if self._forward.widening and (*place, group.called_from) in self._forward.widening:
                 facts = {**facts, "library.widens_counts": True}
-            if op in _FUSABLE and place in self._forward.math_routes:
-                facts = {**facts, **self._forward.math_routes[place].facts}
-            if op == _PRODUCT and self._forward.may_fuse(place):
-                facts = {**facts, "attention.may_fuse": True, **self._forward.heads(place)}
+            if op in _FUSABLE and place in self._forward.attention:
+                of_all, of_products = self._forward.attention[place]
+                facts = {**facts, **of_all, **(of_products if op == _PRODUCT else {})}
         if translation is None:
             return bound.outcome(op, facts, node)
         return translation.outcome(bound, self.backend.device, facts, node)
