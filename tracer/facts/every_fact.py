@@ -7,6 +7,9 @@ from collections.abc import Collection, Mapping
 from tracer.facts import BOOL, DECLARED, MISSING, Derive, Fact, Kind, Value, flags, indexing, kernels, sizes
 from tracer.names import Overlap
 
+#: The modules that declare the facts which are read.
+SUBJECTS = (flags, indexing, kernels, sizes)
+
 #: dtype classes that a condition may write in place of their members. Every float8 format is "float8", every quantized
 #: one "quantized".
 DTYPE_CLASSES: Mapping[str, tuple[str, ...]] = {
@@ -108,8 +111,6 @@ _DERIVED = (
     _process("loader.shuffles", "Does it shuffle?"),
     _process("loader.in_order", "Does it return batches in order?"),
 )
-#: The modules that declare facts which are read.
-SUBJECTS = (flags, indexing, sizes, kernels)
 FACTS: Mapping[str, Fact] = {fact.key: fact for fact in (*_OF_THE_TENSOR, *DECLARED.values(), *_DERIVED)}
 
 

@@ -13,6 +13,8 @@ from tracer.facts import MISSING, Args, ArgumentReader, Kwargs, Services, argume
 if TYPE_CHECKING:
     import torch
 
+_REDUCE_OPS = ("sum", "avg", "product", "premul_sum", "min", "max", "band", "bor", "bxor")
+
 
 def _argument(name: str, about: str, words: Mapping[Any, str] | None = None) -> None:
     """Declares the argument of that schema name as a fact: a flag, or, by its value, one of ``words``."""
@@ -71,9 +73,6 @@ def _is_given(optional: Any) -> bool:
     return optional is not None
 
 
-_REDUCE_OPS = ("sum", "avg", "product", "premul_sum", "min", "max", "band", "bor", "bxor")
-
-
 @facts.asked("arg.reduce_op", "A collective's reduction, where its caller can be asked.", domain=_REDUCE_OPS)
 def _reduce_op(func: Any, services: Services) -> ArgumentReader | None:
     """c10d's own ops hold it in an object that Python cannot look into: there the options of the function of
@@ -126,19 +125,18 @@ def _caller(function: str, services: Services) -> FrameType | None:
     return next((frame for frame in frames if (frame.f_code.co_filename, frame.f_code.co_name) == where), None)
 
 
-_LONGEST_TARGET = 256
-
-
 @facts.marked("call.fits_cudnn", "CTC: does cuDNN accept dtypes, sizes and blank, wherever the targets are?")
 def _fits_cudnns_ctc(func: Any, services: Services) -> ArgumentReader | None:
     """The targets become int64 on the way to the op."""
     from torch import float32, int32
 
+    longest_target = 256
+
     def numbers(lengths: Any) -> list[int]:
         """Those on a device are not read: a length that cuDNN does not take stands for them."""
         if not hasattr(lengths, "device"):
             return list(lengths)
-        return [int(length) for length in lengths.tolist()] if lengths.device.type == "cpu" else [_LONGEST_TARGET]
+        return [int(length) for length in lengths.tolist()] if lengths.device.type == "cpu" else [longest_target]
 
     @facts.of_arguments("log_probs targets input_lengths target_lengths blank")
     def fits(frames: torch.Tensor, labels: torch.Tensor, widths: Any, lengths: Any, blank: int) -> bool:
@@ -149,7 +147,7 @@ def _fits_cudnns_ctc(func: Any, services: Services) -> ArgumentReader | None:
         if getattr(targets, "dtype", None) is not int32:
             return False
         steps = frames.shape[0]
-        longest = min(_LONGEST_TARGET - 1, steps)
+        longest = min(longest_target - 1, steps)
         return all(end == steps for end in numbers(widths)) and all(end <= longest for end in numbers(lengths))
 
     return fits(func, services)

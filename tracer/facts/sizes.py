@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     import torch
 
 asked, noted, marked = facts.asked, facts.noted, facts.marked
+#: Inductor writes out a sum of fewer numbers, and compiles no reduction for it.
+_UNROLLED, _UNROLLED_WINDOW = 8, 25
+#: Source positions are computed in floating point: what lies this close to an element counts as reaching it.
+_CLOSE = 1e-3
+#: More than two, however many.
+MANY = 3
 #: The same for facts of which a step of other sizes may answer otherwise.
 asked_of_sizes, noted_of_sizes, marked_of_sizes = (
     partial(kind, hangs_on_sizes=True) for kind in (asked, noted, marked)
@@ -83,15 +89,9 @@ def _meets_thrice(func: Any, services: Services) -> ArgumentReader | None:
     return read(func, services)
 
 
-_EXACT_COUNTS = 2**24
-
-
 @asked_of_sizes("shape.numel_gt_16777216", "Are there more elements than float32 can count one by one?", "self|input")
 def _is_beyond_exact_counts(source: torch.Tensor) -> bool:
-    return source.numel() > _EXACT_COUNTS
-
-
-_FEW_ROWS, _ROWS_A_THREAD, _WARP, _LARGEST_BLOCK = 3072, 10, 32, 1024
+    return source.numel() > 2**24
 
 
 @asked_of_sizes(
@@ -101,21 +101,19 @@ _FEW_ROWS, _ROWS_A_THREAD, _WARP, _LARGEST_BLOCK = 3072, 10, 32, 1024
 )
 def _rows_repeat_long(gradient: torch.Tensor, indices: torch.Tensor, rows: int, by_frequency: bool) -> bool:
     """On any number of SMs."""
+    few_rows, rows_a_thread, warp, largest_block = 3072, 10, 32, 1024
     count = indices.numel()
-    if count <= _FEW_ROWS and not by_frequency:
+    if count <= few_rows and not by_frequency:
         return False
     segments = min(count, int(rows))
-    width = -(-gradient.shape[-1] // _WARP) * _WARP
-    blocks = -(-segments * width // min(width, _LARGEST_BLOCK)) if width else 0
-    return bool(count // _ROWS_A_THREAD + segments > 4 * blocks)
-
-
-_RADIX_KS = frozenset({64, 128, 256, 512, 1024})
+    width = -(-gradient.shape[-1] // warp) * warp
+    blocks = -(-segments * width // min(width, largest_block)) if width else 0
+    return bool(count // rows_a_thread + segments > 4 * blocks)
 
 
 @asked("shape.topk_radix", "topk: is k 64, 128, 256, 512 or 1024, along the last dimension?", "self k dim")
 def _is_radix_topk(source: torch.Tensor, k: int, dim: int) -> bool:
-    return k in _RADIX_KS and dim in (-1, source.dim() - 1)
+    return k in (64, 128, 256, 512, 1024) and dim in (-1, source.dim() - 1)
 
 
 @asked("shape.grows", "Resizing: is the storage too small for the new size?", "self size? the_template?")
@@ -142,10 +140,6 @@ def _is_of_same_size(output: Sequence[int], source: Sequence[int]) -> bool:
     return list(output) == list(source)[2:]
 
 
-#: Inductor writes out a sum of fewer numbers, and compiles no reduction for it.
-_UNROLLED, _UNROLLED_WINDOW = 8, 25
-
-
 @noted_of_sizes("shape.is_unrolled", "Sums: does Inductor write out the addends, or call an eager kernel?")
 def _is_unrolled(func: Any, services: Services) -> ArgumentReader | None:
     @of_arguments("self kernel_size stride?")
@@ -170,33 +164,22 @@ def _is_unrolled(func: Any, services: Services) -> ArgumentReader | None:
     return windows(func, services) or adaptive_windows(func, services) or addends(func, services)
 
 
-#: Triton sums so many numbers to one in a single block, whose configuration is not chosen by timing.
-_ONE_BLOCK = 1024
-
-
 @noted_of_sizes("shape.is_single_sum", "Sums: do at most 1,024 addends become one number?", "self dim?")
 def _is_single_sum(source: torch.Tensor, dims: Sequence[int] | int | None) -> bool:
+    """Triton sums so many in a single block, whose configuration is not chosen by timing."""
     each = [dims] if isinstance(dims, int) else dims or range(source.dim())
     whole = {dim % source.dim() for dim in each}
-    return source.numel() <= _ONE_BLOCK and all(dim in whole or n == 1 for dim, n in enumerate(source.shape))
-
-
-#: Elements that Inductor pads the sizes of a matrix product to, by dtype; it pads no other dtype.
-_PADDED_TO = {"torch.float32": 4, "torch.float16": 8, "torch.bfloat16": 8}
+    return source.numel() <= 1024 and all(dim in whole or n == 1 for dim, n in enumerate(source.shape))
 
 
 @noted("shape.is_aligned", "Matrix products: are all sizes multiples of those that Inductor pads to?")
 def _is_aligned(func: Any, services: Services) -> ArgumentReader | None:
     @of_arguments("mat1 mat2" if "addmm" in str(func) else "self mat2")
     def read(left: torch.Tensor, right: torch.Tensor) -> bool:
-        multiple = _PADDED_TO.get(str(left.dtype), 1)
+        multiple = {"torch.float32": 4, "torch.float16": 8, "torch.bfloat16": 8}.get(str(left.dtype), 1)
         return all(size % multiple == 0 for size in (*left.shape[-2:], right.shape[-1]))
 
     return read(func, services)
-
-
-#: Average pooling in three dimensions: where more windows hold one element, Inductor calls torch's own backward.
-_GATHERED_WINDOWS = 125
 
 
 @asked(
@@ -205,18 +188,13 @@ _GATHERED_WINDOWS = 125
     "kernel_size stride",
 )
 def _are_windows_gathered(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """As Inductor's backward counts them."""
+    """As Inductor's backward counts them in three dimensions; with more, it calls torch's own."""
     kernel, steps = (list(each) * (3 if len(each) == 1 else 1) for each in (sizes, strides or sizes))
     windows = (
         max(max(place // step - max(0, (place - size) // step), 1) for place in range(2 * size))
         for size, step in zip(kernel, steps, strict=True)
     )
-    return prod(windows) <= _GATHERED_WINDOWS
-
-
-#: Every GPU with kernels that count arrivals has more SMs than this, MIG slices included, and those kernels take as
-#: many rows at least; none takes rows shorter than the second number.
-_FEW_ROWS_OF_TOPK, _SHORT_ROW, _VECTOR = 8, 128, 4
+    return prod(windows) <= 125
 
 
 @noted_of_sizes(
@@ -225,34 +203,23 @@ _FEW_ROWS_OF_TOPK, _SHORT_ROW, _VECTOR = 8, 128, 4
     "self dim",
 )
 def _is_plain_topk(source: torch.Tensor, dim: int) -> bool:
+    """Every GPU with such kernels has more than 8 SMs, MIG slices included, and they take as many rows at least."""
     length = source.size(dim) if source.dim() else 1
-    rows = source.numel() // max(length, 1)
-    return bool(length < _SHORT_ROW or length % _VECTOR or rows < _FEW_ROWS_OF_TOPK)
-
-
-#: Past this measure of steps, batch and alphabet CUDA makes the gradient of CTC by the kernel for large problems.
-_LARGE_CTC = 450
+    few_rows, short_row, vector = 8, 128, 4
+    return bool(length < short_row or length % vector or source.numel() // max(length, 1) < few_rows)
 
 
 @noted_of_sizes("shape.ctc_small", "CTC: is the loss small enough for CUDA's kernel that adds in order?", "log_probs")
 def _is_small_ctc(log_probs: torch.Tensor) -> bool:
+    """Past this measure of steps, batch and alphabet, the gradient is made by the kernel for large problems."""
     steps, labels = log_probs.shape[0], log_probs.shape[-1]
     batch = log_probs.shape[1] if log_probs.dim() > 2 else 1
-    return bool(2 * steps + 24 * batch // 10 + 2 * labels // 10 <= _LARGE_CTC)
-
-
-_MAX_CHANNELS = 1024
+    return bool(2 * steps + 24 * batch // 10 + 2 * labels // 10 <= 450)
 
 
 @marked_of_sizes("shape.channels_gt_1024", "Sampling: does the input have more than 1,024 channels?", "input")
 def _has_many_channels(source: torch.Tensor) -> bool:
-    return source.shape[1] > _MAX_CHANNELS
-
-
-#: Source positions are computed in floating point: what lies this close to an element counts as reaching it.
-_CLOSE = 1e-3
-#: More than two, however many.
-MANY = 3
+    return source.shape[1] > 1024
 
 
 @noted_of_sizes(

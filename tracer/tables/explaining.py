@@ -154,23 +154,20 @@ _TORCHS = (*TORCH_NAMESPACES, "torch")
 
 def find_rules(text: str, tables: Mapping[Backend, RuleTable]) -> dict[Backend, tuple[Rule, ...]]:
     """The rules that ``text`` names, by backend, libraries' rules last. Backends without one are omitted."""
-    name = text.strip() if is_rule_id(text, tables) else spelled(text)
-    if is_rule_id(text, tables):
-        return _named(lambda rule, name: rule.id == name, name, tables)
+    is_id = is_rule_id(text, tables)
+    name = text.strip() if is_id else spelled(text)
     spaces = {op.partition(".")[0] for table in tables.values() for rule in rules_of(table) for op in rule.ops}
     is_op = "." in name and name.partition(".")[0] in ({*TORCH_NAMESPACES} | spaces) - {"torch"}
     # A library may spell its ops and its functions alike: `torchvision.roi_align`, `torchvision.ops.roi_align`.
-    return (is_op and _named(_names_op, name, tables)) or _named(_names_api, name, tables)
-
-
-def _named(
-    names: Callable[[Rule, str], bool], name: str, tables: Mapping[Backend, RuleTable]
-) -> dict[Backend, tuple[Rule, ...]]:
-    by_backend = {
-        backend: tuple(rule for rule in rules_of(table) if names(rule, name) and _stands(rule, table, name))
-        for backend, table in tables.items()
-    }
-    return {backend: rules for backend, rules in by_backend.items() if rules}
+    ways: list[Callable[[Rule, str], bool]] = [_names_op, _names_api] if is_op else [_names_api]
+    for names in [lambda rule, name: rule.id == name] if is_id else ways:
+        by_backend = {
+            backend: tuple(rule for rule in rules_of(table) if names(rule, name) and _stands(rule, table, name))
+            for backend, table in tables.items()
+        }
+        if named := {backend: rules for backend, rules in by_backend.items() if rules}:
+            return named
+    return {}
 
 
 def is_torchs(name: str) -> bool:
