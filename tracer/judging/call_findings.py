@@ -206,13 +206,14 @@ def _ran_under(setting: tuple[str, FactValue]) -> str:
 _SITE = attrgetter("op", "phase", "module", "location", "function", "called_from", "forward_unknown", "host")
 
 
-def _finding(alike: list[Unsafe], deciding: Deciding, generated: Generated) -> Finding:
+def _finding(alike: list[Unsafe], deciding: Deciding, generated: _Generated) -> Finding:
     """One finding for groups with the same key, with the facts that they share."""
     first, ruling = alike[0].group, alike[0].ruling
     facts = dict(first.facts)
     for call in alike[1:]:
         facts = {key: value for key, value in facts.items() if call.group.facts.get(key) == value}
     planned = alike[0].planned
+    regions, kernels, said, shown = generated
     tried, data = shown_of(call.group for call in alike)
     rule = ruling.source
     shell = rule.shell if rule is not None and ruling.remedy == rule.remedy else ()
@@ -227,14 +228,14 @@ def _finding(alike: list[Unsafe], deciding: Deciding, generated: Generated) -> F
         module=first.module,
         **first.place._asdict(),
         count=sum(call.group.count for call in alike),
-        why=" ".join(filter(None, (generated.says, ruling.why, gradient, *map(_ran_under, own_settings.items())))),
-        evidence=(*shown_by(tried, data), *generated.evidence, *ruling.evidence),
+        why=" ".join(filter(None, (said, ruling.why, gradient, *map(_ran_under, own_settings.items())))),
+        evidence=(*shown_by(tried, data), *shown, *ruling.evidence),
         facts=facts,
         settings=own_settings,
         host=first.host,
-        regions=generated.regions,
-        kernels=generated.kernels,
-        shown=ruling.shown if generated.says else None,
+        regions=regions,
+        kernels=kernels,
+        shown=ruling.shown if said else None,
         node=first.node if all(call.group.node == first.node for call in alike) else "",
         decided=deciding,
         code="\n".join(f"export {variable}" for variable in shell),
@@ -246,28 +247,15 @@ def _finding(alike: list[Unsafe], deciding: Deciding, generated: Generated) -> F
     )
 
 
-#: Most kernels that a sentence names.
-_MOST = 3
-
-
-class Generated(NamedTuple):
-    """The generated code behind a finding's calls."""
-
-    regions: tuple[str, ...] = ()
-    kernels: tuple[str, ...] = ()
-    """The kernels that show it, or all kernels of the calls if none does."""
-    says: str = ""
-    """A sentence; empty if the code was not recorded, or decided nothing."""
-    evidence: tuple[Evidence, ...] = ()
+#: Regions and kernels of a finding's calls (those that show it, or all), and, if they decided, a sentence and evidence.
+_Generated = tuple[tuple[str, ...], tuple[str, ...], str, tuple[Evidence, ...]]
 
 
 def _generated(
     compilation: Compilation, groups: Iterable[CallGroup], shown: Shown | None, backend: Backend
-) -> Generated:
+) -> _Generated:
     """What ``groups``, which are one finding, were compiled to for ``backend``'s device; ``shown`` is what decided."""
     compiled = [group for group in groups if group.region is not None or group.kernels]
-    if not compiled:
-        return Generated()
     regions = tuple(dict.fromkeys(group.region for group in compiled if group.region is not None))
     # By the id of the region that it was generated for, empty for one that the program launched.
     every: dict[tuple[str, Kernel], None] = {}
@@ -279,9 +267,9 @@ def _generated(
     showing = [(where, kernel) for where, kernel in named if shown is not None and _SHOWING[shown](kernel)]
     names = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
     if shown is None or not showing:
-        return Generated(regions, names)
+        return regions, names, "", ()
     evidence = (Evidence(kind=EvidenceKind.GENERATED, ref=_ref(compilation, showing, shown)),)
-    return Generated(regions, names, _sentence(names, shown), evidence)
+    return regions, names, _sentence(names, shown), evidence
 
 
 def _ref(compilation: Compilation, showing: list[tuple[str, Kernel]], shown: Shown) -> str:
@@ -307,8 +295,8 @@ _SHOWING: Mapping[Shown, Callable[[Kernel], bool]] = {
 
 
 def _sentence(kernels: tuple[str, ...], shown: Shown) -> str:
-    more = [f"{len(kernels) - _MOST} more"] if len(kernels) > _MOST else []
-    named = [*(f"`{name}`" for name in kernels[:_MOST]), *more]
+    more = [f"{len(kernels) - 3} more"] if len(kernels) > 3 else []
+    named = [*(f"`{name}`" for name in kernels[:3]), *more]
     who = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     add, do, were = ("add", "do", "were") if len(kernels) > 1 else ("adds", "does", "was")
     return {
