@@ -37,12 +37,6 @@ from tracer.tables.settings import conditions
 from tracer.tables.versions import specifiers
 
 _Domains = Mapping[str, tuple[Value, ...]]
-
-
-def _domains(*kinds: Kind) -> _Domains:
-    return {key: fact.domain for key, fact in of_kind(*kinds).items()}
-
-
 #: A fact of a backward call to the fact that its forward call has: ``aten.sample_backward`` takes it from
 #: ``aten.sample`` at the same place.
 FORWARD_FACTS: Mapping[str, str] = {key: fact.of_forward for key, fact in FACTS.items() if fact.of_forward}
@@ -54,12 +48,12 @@ BACKWARD_OF = "_backward"
 SETTINGS: _Domains = {condition.key: condition.domain for condition in conditions()}
 
 #: Facts of the process, for rows of the table of settings, which may use settings too.
-PROCESS_FACTS: _Domains = _domains(Kind.PROCESS)
+PROCESS_FACTS: _Domains = {key: fact.domain for key, fact in of_kind(Kind.PROCESS).items()}
 #: Every key that a condition may use, with its domain.
 DOMAINS: _Domains = {**{key: fact.domain for key, fact in FACTS.items()}, **SETTINGS}
 _MEMBERS = {key: {(type(value), value) for value in domain} for key, domain in DOMAINS.items()}
 #: Facts that are recorded on request.
-RECORDED_FACTS: _Domains = _domains(Kind.ASKED, Kind.NOTED, Kind.MARKED)
+RECORDED_FACTS: _Domains = {key: fact.domain for key, fact in of_kind(Kind.ASKED, Kind.NOTED, Kind.MARKED).items()}
 #: Defaults of facts that are recorded only if they hold.
 UNNOTED: Mapping[str, Value] = dict.fromkeys(of_kind(Kind.NOTED, Kind.MARKED), False)
 
@@ -67,11 +61,6 @@ UNNOTED: Mapping[str, Value] = dict.fromkeys(of_kind(Kind.NOTED, Kind.MARKED), F
 def in_domain(key: str, value: Value) -> bool:
     """Return whether ``key`` can have ``value``. Types count: ``1`` is not ``true``."""
     return (type(value), value) in _MEMBERS[key]
-
-
-def allowed(key: str, value: Value) -> bool:
-    """Return whether a condition on ``key`` may name ``value``: one that it can have, or a dtype class."""
-    return in_domain(key, value) or (key == "dtype" and value in DTYPE_CLASSES)
 
 
 def expand(key: str, value: Value) -> tuple[Value, ...]:
@@ -542,7 +531,7 @@ def check_conditions(when: Mapping[str, WantedValue]) -> None:
         if wanted == []:
             raise ValueError(f"{key} has no values")
         for value in wanted if isinstance(wanted, list) else [wanted]:
-            if not allowed(key, value):
+            if not in_domain(key, value) and not (key == "dtype" and value in DTYPE_CLASSES):
                 raise ValueError(f"{key} has no value {value!r}")
 
 
