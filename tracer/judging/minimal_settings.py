@@ -89,9 +89,8 @@ def _can_be_seeded(group: CallGroup) -> bool:
     """Return whether the call draws from a default generator whose state is not known to repeat."""
     kind = kind_drawn_from(group.facts)
     origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if kind else None)  # see ``CallGroup.draw``
-    repeats = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
+    repeats = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED, SeedOrigin.MOVED_ON)}
     is_undone = origin == SeedOrigin.MACHINE.value and SEEDED_AT in group.facts  # by a line of the program's own
-    repeats |= origin == SeedOrigin.MOVED_ON.value
     return not repeats and kind is not GeneratorKind.PASSED and not is_undone
 
 
@@ -109,10 +108,8 @@ class MinimalSettings:
         """``tables_under`` returns the tables under settings on top of the target's own, which include ``sets``."""
         distinct: dict[object, int] = {}
         self._alike = []
-        for (
-            group,
-            ruling,
-        ) in unsafe:  # by all that a ruling hangs on; its place if a forward call may decide
+        for group, ruling in unsafe:
+            # By all that a ruling hangs on; its place if a forward call may decide.
             place = (group.module, group.location) if ruling.translated else ()
             facts = (group.phase is Phase.BACKWARD, group.node, *place, frozenset(group.facts.items()))
             self._alike.append(distinct.setdefault((id(ruling), group.op, *facts), len(distinct)))
