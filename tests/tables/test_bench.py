@@ -76,3 +76,20 @@ def test_calls_that_are_judged_alike_without_looking_again_would_be_judged_alike
     assert len({id(ruling) for _, ruling in judged}) > 5
     for one, ruling in judged:
         assert kept._judged(one) == ruling, one
+
+
+def test_a_backward_call_is_judged_by_the_forward_call_of_its_own_line() -> None:
+    settings = {"deterministic_mode": "on", "forward.deterministic_mode": "on"}
+    bench = TargetTables(load_tables(), Backend.CUDA, "2.13.0", settings)
+    facts: dict[str, Any] = {"device": "cuda", "dtype": "float32", "shape.same_size": False}
+    direct, through = (
+        call("aten.upsample_bilinear2d.default", facts={**facts, **of_call}, location=location)
+        for of_call, location in (({"call.direct": True}, "train.py:1"), ({}, "train.py:2"))
+    )
+    bench.look_ahead(ForwardCalls((direct, through), load_translations(), Backend.CUDA))
+    backward = [
+        call("aten.upsample_bilinear2d_backward.default", facts=facts, location=forward.location, phase="backward")
+        for forward in (direct, through, direct)
+    ]
+    verdicts = [bench.rule_on(group).verdict for group in backward]
+    assert verdicts == [Verdict.RAISES, Verdict.DETERMINISTIC, Verdict.RAISES]
