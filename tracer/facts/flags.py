@@ -172,11 +172,12 @@ def _returns_indices(func: Any, services: Services) -> ArgumentReader | None:
     return lambda args, kwargs: _caller("max_pool3d_with_indices", services) is not None
 
 
-@facts.marked("call.makes_half_complex", "Copying to another dtype: is it complex32?", "dtype")
-def _makes_half_complex(dtype: object) -> bool:
+@facts.marked("call.makes_half_complex", "Copying to another dtype: is it complex32?")
+def _makes_half_complex(func: Any, services: Services) -> ArgumentReader | None:
     from torch import complex32
 
-    return dtype is complex32
+    dtype = argument_getter(func, "dtype")
+    return None if dtype is None else lambda args, kwargs: dtype(args, kwargs) is complex32
 
 
 # --- operands: sparse, empty, or of integers ---

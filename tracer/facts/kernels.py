@@ -88,13 +88,17 @@ def _pads_output_widely(image: torch.Tensor, steps: Sequence[int], is_transposed
 @facts.marked(
     "conv.without_cudnn",
     "Was cuDNN disabled around the call, so that it is computed by matrix products?",
-    "input transposed groups",
 )
-def _is_without_cudnn(image: torch.Tensor, is_transposed: bool, groups: int) -> bool:
+def _is_without_cudnn(func: Any, services: Services) -> ArgumentReader | None:
     """A depthwise convolution has its own kernel, an empty one has nothing to multiply."""
     from torch.backends import cudnn
 
-    return not cudnn.enabled and not _is_depthwise(image, groups, is_transposed) and image.numel() != 0
+    @facts.of_arguments("input transposed groups")
+    def is_left_out(image: torch.Tensor, is_transposed: bool, groups: int) -> bool:
+        return not _is_depthwise(image, groups, is_transposed) and image.numel() != 0
+
+    left_out = is_left_out(func, services)
+    return None if left_out is None else lambda args, kwargs: not cudnn.enabled and left_out(args, kwargs)
 
 
 def _is_depthwise(image: torch.Tensor, groups: int, turned: bool) -> bool:
