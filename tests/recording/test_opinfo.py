@@ -4,7 +4,6 @@ Nor is an entry blamed for its memory: one walk answers both."""
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -15,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.bits import bits, random_state, seed_everything, shape_of
+from tests.support.bits import bits, random_state, shape_of
 from tests.support.modes import CountingMode, EmptyMode
-from tests.support.samples import DTYPES, UNWRITTEN, copied, operator_database, sample_inputs, tensors
+from tests.support.samples import UNWRITTEN, Sample, dtypes_of, operator_database, samples_of
 from tests.support.slow import slow_unless
 from tracer import DeterminismTracer
 
@@ -34,57 +33,44 @@ class Outcome:
     random_state: Any = None
 
 
-def run(op: Any, sample: Any, *observers: AbstractContextManager[Any]) -> Outcome:
-    """Run ``op`` forward and backward on a copy of ``sample``, seeded, with ``observers`` entered from the left."""
-    given = copied((sample.input, sample.args, sample.kwargs))
-    seed_everything(1)
+def run(sample: Sample, *observers: AbstractContextManager[Any]) -> Outcome:
+    """Run a copy of ``sample`` forward and backward, seeded, with ``observers`` entered from the left."""
+    call = sample.prepared()
     outcome = Outcome()
-    read = shape_of if op.name in UNWRITTEN else bits
+    read = shape_of if sample.entry in UNWRITTEN else bits
     try:
         with ExitStack() as stack:
             for observer in observers:
                 stack.enter_context(observer)
-            outputs = tensors(sample.output_process_fn_grad(op(given[0], *given[1], **given[2])))
-            leaves = [t for t in tensors(given) if t.requires_grad]
-            differentiable = [t for t in outputs if t.requires_grad]
-            gradients: tuple[torch.Tensor | None, ...] = ()
-            if differentiable and leaves:
-                seeds = [torch.randn_like(t) for t in differentiable]
-                gradients = torch.autograd.grad(differentiable, leaves, seeds, allow_unused=True)
+            results = call()
     except Exception as error:
         outcome.raised = type(error)
     else:
-        outcome.results = [read(t) for t in (*outputs, *gradients, *tensors(given))]
+        outcome.results = [read(tensor) for tensor in results]
     outcome.random_state = random_state()
     return outcome
 
 
-def samples_of(op: Any, count: int) -> Iterator[Any]:
+def first_samples(op: Any, count: int) -> Iterator[Sample]:
     """The first samples of ``op`` on the CPU, of the first dtype that it takes."""
-    supported = op.supported_dtypes("cpu")
-    dtype = next((one for one in (*DTYPES, *supported) if one in supported), None)
-    if dtype is None:
-        return iter(())
-    differentiates = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-    seed_everything(0)
-    return itertools.islice(sample_inputs(op, "cpu", dtype, differentiates), count)
+    for dtype in dtypes_of(op, "cpu")[:1]:
+        yield from samples_of(op, "cpu", dtype, count)
 
 
 def complaints(op: Any, count: int, tracer: DeterminismTracer) -> Iterator[str]:
     """What recording ``op`` with ``tracer`` changed or missed, one sentence each."""
     # A plain counter in the tracer's place says what it must see; one around both, that it makes no call of its own.
     around_tracer, around_counter, in_its_place = CountingMode(), CountingMode(), CountingMode()
-    for number, sample in enumerate(samples_of(op, count)):
-        label = f"{op.formatted_name}, sample {number}"
-        untouched = run(op, sample)
-        traced = run(op, sample, around_tracer, tracer)
-        run(op, sample, around_counter, in_its_place)
+    for sample in first_samples(op, count):
+        untouched = run(sample)
+        traced = run(sample, around_tracer, tracer)
+        run(sample, around_counter, in_its_place)
         if traced.raised is not untouched.raised:
-            yield f"{label}: raised {traced.raised} under the tracer, {untouched.raised} without"
-        elif traced.results != untouched.results and not differs_anyway(op, sample, untouched, traced):
-            yield f"{label}: results differ"
+            yield f"{sample.name}: raised {traced.raised} under the tracer, {untouched.raised} without"
+        elif traced.results != untouched.results and not differs_anyway(sample, untouched, traced):
+            yield f"{sample.name}: results differ"
         if traced.random_state != untouched.random_state:
-            yield f"{label}: the state of a random generator differs"
+            yield f"{sample.name}: the state of a random generator differs"
     found: Counter[str] = Counter()
     for group in tracer.trace.calls:
         found[group.op] += group.count
@@ -95,7 +81,7 @@ def complaints(op: Any, count: int, tracer: DeterminismTracer) -> Iterator[str]:
         yield f"{op.formatted_name}: the tracer makes calls {around_tracer.counts - around_counter.counts}"
 
 
-def differs_anyway(op: Any, sample: Any, untouched: Outcome, traced: Outcome) -> bool:
+def differs_anyway(sample: Sample, untouched: Outcome, traced: Outcome) -> bool:
     """Is the difference that of an empty mode too, or does the op differ from itself?
 
     ``linalg.lstsq`` does once in some runs, by where in memory its operands happen to lie: so what ran is kept, and
@@ -103,7 +89,7 @@ def differs_anyway(op: Any, sample: Any, untouched: Outcome, traced: Outcome) ->
     """
     kept = []
     for _ in range(40):
-        kept += [run(op, sample), run(op, sample, EmptyMode())]
+        kept += [run(sample), run(sample, EmptyMode())]
         if kept[-1].results == traced.results or kept[-2].results != untouched.results:
             return True
     return False
@@ -150,8 +136,8 @@ def test_recording_an_op_changes_misses_and_blames_nothing(chunk: int, count: in
     for op in operator_database()[chunk::CHUNKS]:
         tracer = DeterminismTracer()
         said += complaints(op, count, tracer)
-        for sample in samples_of(op, 10_000) if records_all else ():
-            run(op, sample, tracer)
+        for sample in first_samples(op, 10_000) if records_all else ():
+            run(sample, tracer)
         said += blamed(op, tracer)
     assert not said, "\n".join(said)
 

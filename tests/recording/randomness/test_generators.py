@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse fixture
-from tests.recording.test_opinfo import samples_of
+from tests.recording.test_opinfo import first_samples
 from tests.recording.test_special_tensors import Wrapped
 from tests.support.lines import groups, line_of, one, record
 from tests.support.samples import copied, operator_database
@@ -62,16 +62,16 @@ def disagreements(count: int, entries: list[Any]) -> Iterator[str]:
     """Samples of torch's operator database of which the ledger and the generator's own state tell otherwise."""
     for begin in range(0, len(entries), 100):
         some = entries[begin : begin + 100]
-        samples = [(op, number, sample) for op in some for number, sample in enumerate(samples_of(op, count))]
+        samples = [sample for op in some for sample in first_samples(op, count)]
         with DeterminismTracer() as tracer:  # what makes samples seeds around each, which is not looked at
-            for op, number, sample in samples:
-                first, args, kwargs = copied((sample.input, sample.args, sample.kwargs))
+            for sample in samples:
+                args, kwargs = copied((sample.args, sample.kwargs))
                 state, drawn_before = state_of(torch.default_generator), calls_that_drew(tracer)
                 with contextlib.suppress(Exception), unseeded():
-                    op(first, *args, **kwargs)
+                    sample.function(*args, **kwargs)
                 moved = state_of(torch.default_generator) != state
                 if moved != (calls_that_drew(tracer) > drawn_before):
-                    yield f"{op.formatted_name}, sample {number}: the state {'moved' if moved else 'stood'}"
+                    yield f"{sample.name}: the state {'moved' if moved else 'stood'}"
 
 
 def calls_that_drew(tracer: DeterminismTracer) -> int:
