@@ -127,7 +127,6 @@ def command(
         DEFAULT_FAIL_ON,
         Gate,
         Suppressions,
-        acceptances,
         decide,
         host_lines,
         load_configuration,
@@ -162,7 +161,7 @@ def command(
     failing = set(map(id, decision.failing))
     report = replace(
         report,
-        accepted=acceptances(report.findings, decision, accepted, reason_for),
+        accepted=decision.acceptances(report.findings),
         failing=frozenset(place for place, finding in enumerate(report.findings) if id(finding) in failing),
     )
     if wanted:

@@ -6,7 +6,7 @@ A cause is declared in ``RootCause``, the evidence in ``Shows``, in the order in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 from tracer.names import RootKind, ValueKind, Word
 
@@ -17,41 +17,6 @@ _SEED_ALL = (
 _FIND_OUT = (
     "Run `tracer repeat --vary all` and compare which circumstances move it; record from the script's first line."
 )
-
-
-class RootFacts(Protocol):
-    """What conditions read of one root: ``roots.RootEvidence`` says what each means."""
-
-    @property
-    def hangs_on_forks(self) -> bool: ...
-    @property
-    def is_collective(self) -> bool: ...
-    @property
-    def reads_unwritten(self) -> bool: ...
-    @property
-    def reads_kept(self) -> bool: ...
-    @property
-    def is_undigested(self) -> bool: ...
-    @property
-    def is_given_other_tensors(self) -> bool: ...
-    @property
-    def reads_other_layout(self) -> bool: ...
-    @property
-    def has_other_settings(self) -> bool: ...
-    @property
-    def runs_other_code(self) -> bool: ...
-    @property
-    def is_opaque(self) -> bool: ...
-    @property
-    def is_beside_threads(self) -> bool: ...
-    @property
-    def was_replayed(self) -> bool: ...
-    @property
-    def is_called_deterministic(self) -> bool: ...
-    @property
-    def entered(self) -> ValueKind | None: ...
-    @property
-    def read_part(self) -> object | None: ...
 
 
 class RootCause(Word):
@@ -178,22 +143,23 @@ class RootCause(Word):
         return next((cause for cause in cls if kind in cause.entered), cls.UNKNOWN)
 
 
-def _always(_: RootFacts) -> bool:
+def _always(_: object) -> bool:
     return True
 
 
 class Shows(Word):
     """The evidence at a root, in the order in which it is tried; the first that holds decides.
 
-    Each is declared by its name, its cause, the ways in which such roots are found, its condition, the sentence that
-    explains it (``RootEvidence`` words what depends on the values that differ), and what to change next where that is
-    not the cause's. The cause of ``ENTERED`` and ``KEPT`` is that of the value.
+    Each is declared by its name, its cause, the ways in which such roots are found, its condition on the properties of
+    ``roots.RootEvidence``, the sentence that explains it (``RootEvidence`` words what depends on the values that
+    differ), and what to change next where that is not the cause's. The cause of ``ENTERED`` and ``KEPT`` is that of
+    the value.
     """
 
     _value_: str
     cause: RootCause
     ways: tuple[RootKind, ...]
-    holds: Callable[[RootFacts], bool]
+    holds: Callable[[Any], bool]
     says: str
     step: tuple[str, str] | None
 
@@ -339,7 +305,7 @@ class Shows(Word):
         name: str,
         cause: RootCause,
         ways: tuple[RootKind, ...],
-        holds: Callable[[RootFacts], bool] = _always,
+        holds: Callable[[Any], bool] = _always,
         says: str = "",
         step: tuple[str, str] | None = None,
     ) -> Shows:
@@ -355,6 +321,6 @@ class Shows(Word):
         return self in (Shows.THREADS, Shows.REPLAYED, Shows.NOT_REPLAYED)
 
     @classmethod
-    def at(cls, way: RootKind, evidence: RootFacts) -> Shows:
+    def at(cls, way: RootKind, evidence: object) -> Shows:
         """The evidence at a root that was found in this way."""
         return next(shows for shows in cls if way in shows.ways and shows.holds(evidence))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -113,8 +113,7 @@ def compare_recordings(
 
 
 def _threads_compute(recording: Recording) -> bool:
-    """Return whether threads decide the order of calls: branches of ``torch.jit.fork`` make some, or a thread recorded
-    a graph, whose nodes the backward evaluates by numbers that each thread counts for itself."""
+    """Return whether threads decide the order of calls: of ``torch.jit.fork``, or whose graphs a backward evaluates."""
     is_followed = any(group.is_forked for group in recording.values.groups)
     return is_followed or (recording.trace is not None and recording.trace.threads_not_followed > 0)
 
@@ -165,9 +164,9 @@ def _roots(
     is_whole = not compared.pairs.is_resumed  # what was not restored explains the calls that follow from it
     if is_whole and len(training) and not all(reaching[candidate.node] for candidate in candidates):
         reaching = leading_to(compared.pairs, differing, parents, training)
-    alike: dict[Hashable, list[Candidate]] = {}
+    alike = defaultdict[Hashable, list[Candidate]](list)
     for candidate in candidates:
-        alike.setdefault(candidate.same, []).append(candidate)
+        alike[candidate.same].append(candidate)
     for several in alike.values():
         at_pairs = sum(candidate.more + 1 for candidate in several if not compared.pairs.is_gap(candidate.node))
         count = sum(candidate.more + 1 for candidate in several)
@@ -179,21 +178,17 @@ def _roots(
 
 def _compare_losses(first: Values, second: Values) -> tuple[Loss, ...]:
     """The loss of each step in both runs: the mean, where ``backward`` was called several times in a step."""
-    sides = []
+    sides: list[dict[int, U8]] = []
     for values in (first, second):
         rows = values.moments_of(ValueKind.LOSS)
-        rows = rows[np.argsort(values.moments.step[rows], kind="stable")]
-        steps, begins = np.unique(values.moments.step[rows], return_index=True)
-        sides.append(dict(zip(steps.tolist(), np.split(values.moments.digest[rows], begins[1:]), strict=False)))
-
-    def mean(digests: U8 | None) -> float | None:
-        return None if digests is None else float(digests.view(np.float64).mean())
-
+        steps = values.moments.step[rows]
+        sides.append({step: values.moments.digest[rows[steps == step]] for step in np.unique(steps).tolist()})
     losses = []
     for step in sorted(sides[0].keys() | sides[1].keys()):
         ours, theirs = (side.get(step) for side in sides)
+        means = [None if each is None else float(each.view(np.float64).mean()) for each in (ours, theirs)]
         differs = ours is None or theirs is None or not np.array_equal(ours, theirs)
-        losses.append(Loss(step=step, first=mean(ours), second=mean(theirs), differs=differs))
+        losses.append(Loss(step=step, first=means[0], second=means[1], differs=differs))
     return tuple(losses)
 
 
@@ -260,8 +255,10 @@ _TEXTS = (ValueKind.TEXT, ValueKind.OUTPUT)
 #: The position of the digest of what was appended to a file.
 _APPENDED = 1
 
+_Named = tuple[ValueKind, str]
+_Digests = tuple[int, ...]
 #: Digests by kind, name and position, in the order in which they were written.
-_Ends = dict[tuple[ValueKind, str, int], tuple[int, ...]]
+_Ends = dict[tuple[ValueKind, str, int], _Digests]
 
 
 class ComparedEnds(NamedTuple):
@@ -297,22 +294,23 @@ def compare_ends(first: Values, second: Values) -> ComparedEnds:
             ours, theirs = both_appended.get(name, ((), ()))
         if ours != theirs and position != _APPENDED:
             differ.append(EndState(kind=kind, name=name))
-    differ += _other_files(ends[0], ends[1])
-    differ += _other_lines(*ends)
+    differ += [*_other_files(ends), *_other_lines(ends)]
+    decides = {True: list[EndState](), False: list[EndState]()}
+    for end in differ:
+        decides[not (end.only_one or end.kind in _TEXTS)].append(end)
     printed = sum(kind is ValueKind.OUTPUT for kind, _, _ in ends[0])
     states = [{key: NO_DIGEST in digests for key, digests in side.items() if key[0] in OF_TRAINING} for side in ends]
     is_whole = states[0].keys() == states[1].keys() and not any((*states[0].values(), *states[1].values()))
-    outputs = Outputs(
-        returned=sum(len(ours) for (kind, _, _), (ours, _) in pairs.items() if kind is ValueKind.RETURNED),
-        printed=printed,
-        files=min(len({name for kind, name, _ in side if kind in _FILES}) for side in ends),
-    )
     return ComparedEnds(
-        ends=tuple(end for end in differ if not (end.only_one or end.kind in _TEXTS)),
-        notes=tuple(end for end in differ if end.only_one or end.kind in _TEXTS),
+        ends=tuple(decides[True]),
+        notes=tuple(decides[False]),
         ends_compared=len(pairs) + printed,
         states_compared=len(states[0]) if is_whole else 0,
-        outputs=outputs,
+        outputs=Outputs(
+            returned=sum(len(ours) for (kind, _, _), (ours, _) in pairs.items() if kind is ValueKind.RETURNED),
+            printed=printed,
+            files=min(len({name for kind, name, _ in side if kind in _FILES}) for side in ends),
+        ),
     )
 
 
@@ -323,64 +321,60 @@ def kept_otherwise(ends: tuple[EndState, ...]) -> tuple[EndState, ...]:
 
 def nan_in_both(first: Values, second: Values) -> tuple[str, ...]:
     """States that hold NaN in both recordings when they end, in the order of the first."""
-    ours, theirs = (
-        [
-            name.name
-            for row in np.flatnonzero(values.moments.call == len(values)).tolist()
-            if (name := values.names[int(values.moments.name[row])]).kind is ValueKind.NAN
-        ]
-        for values in (first, second)
-    )
-    return tuple(name for name in dict.fromkeys(ours) if name in set(theirs))
+    sides = [values.moments_of(ValueKind.NAN) for values in (first, second)]
+    names = [
+        [values.names[name].name for name in values.moments.name[rows[values.moments.call[rows] == len(values)]]]
+        for values, rows in zip((first, second), sides, strict=True)
+    ]
+    return tuple(name for name in dict.fromkeys(names[0]) if name in names[1])
 
 
 def _ends(values: Values) -> _Ends:
     """What was left when recording ended, and what was returned, whenever it was."""
     moments = values.moments
-    ends: _Ends = {}
+    ends = defaultdict[tuple[ValueKind, str, int], tuple[int, ...]](tuple)
     returned = [number for number, name in enumerate(values.names) if name.kind is ValueKind.RETURNED]
     for row in np.flatnonzero((moments.call == len(values)) | np.isin(moments.name, returned)).tolist():
         name = values.names[int(moments.name[row])]
         if name.kind in _KINDS:
-            key = (name.kind, name.name, int(moments.position[row]))
-            ends[key] = (*ends.get(key, ()), int(moments.digest[row]))
-    return ends
+            ends[name.kind, name.name, int(moments.position[row])] += (int(moments.digest[row]),)
+    return dict(ends)
 
 
-def _other_files(first: _Ends, second: _Ends) -> list[EndState]:
+def _beyond(side: Mapping[_Named, _Digests], other: Mapping[_Named, _Digests]) -> Iterator[_Named]:
+    """What ``side`` holds more often than ``other``, under whatever name."""
+    left = Counter(other.values())
+    for named, digests in side.items():
+        left[digests] -= 1
+        if left[digests] < 0:
+            yield named
+
+
+def _other_files(ends: tuple[_Ends, _Ends]) -> Iterator[EndState]:
     """Files that the other run has not, under that name or with these bytes: a date or a number may stand in a name."""
     sides = [
         {(kind, name): digests for (kind, name, position), digests in side.items() if kind in _FILES and position < 0}
-        for side in (first, second)
+        for side in ends
     ]
-    left: list[list[tuple[ValueKind, str]]] = []
-    for side, other in zip(sides, sides[::-1], strict=True):
-        elsewhere = Counter(digests for key, digests in other.items() if key not in side)
-        left.append([])
-        for key, digests in side.items():
-            if key not in other:
-                elsewhere[digests] -= 1
-                if elsewhere[digests] < 0:
-                    left[-1].append(key)
+    alone = [
+        {named: side[named] for named in side if named not in other}
+        for side, other in zip(sides, sides[::-1], strict=True)
+    ]
+    left = [list(_beyond(side, other)) for side, other in zip(alone, alone[::-1], strict=True)]
     renamed = min(map(len, left))
-    return [
-        EndState(kind=kind, name=name, only_second=bool(number), only_one=at >= renamed)
-        for number, keys in enumerate(left)
-        for at, (kind, name) in enumerate(keys)
-        if not number or at >= renamed
-    ]
+    for number, files in enumerate(left):
+        for at, (kind, name) in enumerate(files):
+            if not number or at >= renamed:
+                yield EndState(kind=kind, name=name, only_second=bool(number), only_one=at >= renamed)
 
 
-def _other_lines(first: _Ends, second: _Ends) -> list[EndState]:
+def _other_lines(ends: tuple[_Ends, _Ends]) -> list[EndState]:
     """The first line that the one run printed more often than the other; at most one."""
-    lines = [
-        {name: digests[-1] for (kind, name, _), digests in side.items() if kind is ValueKind.OUTPUT}
-        for side in (first, second)
+    lines: list[dict[_Named, _Digests]] = [
+        {(kind, name): digests[-1:] for (kind, name, _), digests in side.items() if kind is ValueKind.OUTPUT}
+        for side in ends
     ]
     for number in (0, 1):
-        left = Counter(lines[1 - number].values())
-        for name, digest in lines[number].items():
-            left[digest] -= 1
-            if left[digest] < 0:
-                return [EndState(kind=ValueKind.OUTPUT, name=name, only_second=bool(number))]
+        for kind, name in _beyond(lines[number], lines[1 - number]):
+            return [EndState(kind=kind, name=name, only_second=bool(number))]
     return []

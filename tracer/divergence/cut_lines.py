@@ -259,18 +259,23 @@ def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines 
             before = rows[-1][0] if rows and rows[-1][0] < after else before
         run.cut = before + 1
     met = {each for pair in pairs for each in pair}
-    running: list[tuple[LineFrame, LineFrame | None]] = [*reversed(pairs[inner:]), *_suspended(whole, resumed, met)]
     held: dict[str, tuple[str, str]] = {}
     states: tuple[dict[LineFrame, dict[str, str]], dict[LineFrame, dict[str, str]]] = {}, {}
-    varied = _varied(whole)
+    digests_of = defaultdict[tuple[object, str], set[str]](set)
+    kept: dict[tuple[str, str, str], str] = {}
+    for frame, record in whole.events[: whole.cut]:
+        for name, digest in record.changed.items():
+            digests_of[frame.key, name].add(digest)
+            if name.startswith("self."):
+                kept[frame.code.file, frame.code.function.rpartition(".")[0], name] = digest
     shared = {name for pair in pairs[inner:] for name in whole.state_at_cut(pair[0]) if name.startswith(GLOBAL)}
-    for mine, twin in running:
+    for mine, twin in (*reversed(pairs[inner:]), *_suspended(whole, resumed, met)):
         is_fresh = is_fresh_there and mine is pairs[inner][0]
         state, its = whole.state_at_cut(mine), {} if twin is None else resumed.state_at_cut(twin)
         for name in {*state, *its}:
             digests = state.get(name, ""), its.get(name, "")
             is_seen = is_fresh or ("." not in name and GLOBAL + name not in shared and all(map(_is_immutable, digests)))
-            if is_seen and (mine.key, name) in varied and digests[1]:
+            if is_seen and len(digests_of[mine.key, name]) > 1 and digests[1]:
                 held[name] = digests
             else:
                 state[name] = its[name] = NO_DIGEST
@@ -281,10 +286,6 @@ def cut(whole: RunLines, resumed: RunLines, calls: tuple[int, int]) -> CutLines 
     for outermost, generators in zip((next(iter(each.values())) for each in states), (drawn, drawn_there), strict=True):
         outermost.update({name: generators.get(name, _NO_GENERATOR) for name in moved})
     records = list(whole.from_cut(states[0], pairs[inner][0])), list(resumed.from_cut(states[1], pairs[inner][1]))
-    kept: dict[tuple[str, str, str], str] = {}
-    for frame, record in whole.events[: whole.cut]:
-        file, cls = frame.code.file, frame.code.function.rpartition(".")[0]
-        kept |= {(file, cls, name): held for name, held in record.changed.items() if name.startswith("self.")}
     return CutLines(records, held, kept)
 
 
@@ -323,12 +324,3 @@ def _suspended(
 
 def _is_immutable(digest: str) -> bool:
     return not digest or is_plain(digest) or digest.startswith("s")
-
-
-def _varied(whole: RunLines) -> set[tuple[tuple[str, str, int], str]]:
-    """The names that the whole run changed from what they were, up to the cut."""
-    values: dict[tuple[tuple[str, str, int], str], set[str]] = defaultdict(set)
-    for frame, record in whole.events[: whole.cut]:
-        for name, digest in record.changed.items():
-            values[frame.key, name].add(digest)
-    return {name for name, digests in values.items() if len(digests) > 1}

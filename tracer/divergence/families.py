@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -94,45 +95,34 @@ def children_of(family: Family) -> tuple[Child, ...]:
 
 def _with_siblings(divergence: Divergence, role: str, children: Sequence[Child]) -> Divergence:
     """``divergence`` of ``role``; roots that other processes may explain have the lines that started those."""
-    started = dict.fromkeys(
-        child.called_from or child.location
-        for child in children
-        if child.role != role
-        and child.started_by is not StartedBy.LOADER
-        and (child.calls or child.state is ChildState.RECORDED)
-    )
-    places = " and ".join(list(filter(None, started))[:2])
-    if not places:
-        return divergence
-    return replace(divergence, roots=tuple(_beside(root, places) for root in divergence.roots))
-
-
-def _beside(root: Root, places: str) -> Root:
-    """``root`` with the lines that started other processes, if one of them may have written what differs. Memory that
-    both have may be written between a digest and the call, and between two replays: against the tables no kernel is
-    blamed then."""
-    if root.contradicts:
-        root = replace(root, cause=RootCause.UNKNOWN, shows=Shows.THREADS, contradicts=False)
-        root = replace(root, why=Shows.THREADS.says + of_tables(root))
-    is_written = root.shows is not None and root.shows.is_against_tables
-    if not (is_written or root.cause in (RootCause.INITIAL_STATE, RootCause.OUTSIDE_CHANGE)):
-        return root
-    of_processes = f"; processes that were started at {places} compute beside it, and may share this memory"
-    return replace(root, why=root.why + of_processes)
+    others = (child for child in children if child.role != role and child.started_by is not StartedBy.LOADER)
+    started = (child for child in others if child.calls or child.state is ChildState.RECORDED)
+    places = " and ".join([*filter(None, dict.fromkeys(child.called_from or child.location for child in started))][:2])
+    roots = []
+    for root in divergence.roots if places else ():
+        # Memory that both have may be written between a digest and the call, and between two replays: against the
+        # tables no kernel is blamed then.
+        if root.contradicts:
+            root = replace(root, cause=RootCause.UNKNOWN, shows=Shows.THREADS, contradicts=False)
+            root = replace(root, why=Shows.THREADS.says + of_tables(root))
+        is_written = root.shows is not None and root.shows.is_against_tables
+        if is_written or root.cause in (RootCause.INITIAL_STATE, RootCause.OUTSIDE_CHANGE):
+            beside = f"; processes that were started at {places} compute beside it, and may share this memory"
+            root = replace(root, why=root.why + beside)
+        roots.append(root)
+    return replace(divergence, roots=tuple(roots)) if places else divergence
 
 
 def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
     """One answer for all processes: roots of those that diverge by themselves. ``reason``: why not all are paired."""
-    differing = [
-        [replace(root, process=process) for root in divergence.roots]
-        for process, divergence in compared.items()
-        if divergence.roots
-    ]
-    received = [min(_RECEIVED.get(root.cause, 0) for root in roots) for roots in differing]
-    least = min(received, default=0)
-    causing = [roots for roots, how in zip(differing, received, strict=True) if how == least]
-    causing = causing if least == 0 else causing[:1]
-    roots = tuple(_each_once(sorted((root for roots in causing for root in roots), key=_order)))
+    by_source = defaultdict[int, list[list[Root]]](list)
+    for process, divergence in compared.items():
+        if divergence.roots:
+            received = min(_RECEIVED.get(root.cause, 0) for root in divergence.roots)
+            by_source[received].append([replace(root, process=process) for root in divergence.roots])
+    least = min(by_source, default=0)
+    causing = by_source[least] if least == 0 else by_source[least][:1]
+    roots = tuple(_each_once(root for roots in causing for root in roots))
     shown = compared[roots[0].process] if roots else next(iter(compared.values()))
     every = list(compared.values())
     partial: Sequence[str] = [next((side.partial[at] for side in every if side.partial[at]), reason) for at in (0, 1)]
@@ -186,28 +176,24 @@ def _without_effect(divergence: Divergence) -> Divergence:
     return replace(divergence, agrees=True, roots=(), follows=0, ends=(), without_effect=divergence.roots)
 
 
-def _each_once(roots: Iterable[Root]) -> list[Root]:
-    """Roots at one line with one cause, once: of the process that comes first, with how often it shows in others."""
+def _each_once(roots: Iterable[Root]) -> Iterable[Root]:
+    """Roots in order, those of one line and cause once: of the first process, with how often it shows in others."""
+
+    def order(root: Root) -> tuple[object, ...]:
+        return root.step, _RECEIVED.get(root.cause, 0), bool(root.process), root.call
+
     by_place: dict[tuple[str, ...], Root] = {}
-    for root in roots:
+    for root in sorted(roots, key=order):
         place = (*root.key, root.location, root.called_from, root.name)
-        first = by_place.get(place)
-        if first is not None:
-            root = replace(
-                first, same_cause=first.same_cause + 1 + root.same_cause, follows=first.follows + root.follows
-            )
-        by_place[place] = root
-    return list(by_place.values())
+        if (first := by_place.setdefault(place, root)) is not root:
+            count, follows = first.same_cause + 1 + root.same_cause, first.follows + root.follows
+            by_place[place] = replace(first, same_cause=count, follows=follows)
+    return by_place.values()
 
 
 def _differing(follows: int, roots: Iterable[Root]) -> int:
     """The number of calls that differ: the roots, those of the same causes, and those that follow."""
     return follows + sum(root.same_cause + 1 for root in roots)
-
-
-def _order(root: Root) -> tuple[object, ...]:
-    """By step; of one step those that no other process explains first."""
-    return root.step, _RECEIVED.get(root.cause, 0), bool(root.process), root.call
 
 
 # --- which processes of two runs correspond ----------------------------------------------------------------
@@ -237,18 +223,17 @@ def paired_roles(
     for key in first.keys() | second.keys():
         roles, left = list(first.get(key, ())), list(second.get(key, ()))
         unpaired += abs(len(roles) - len(left))
-        if key[-1]:
-            for role in tuple(roles):
-                agreeing = next((other for other in left if not distance(role, other)), None)
-                if agreeing is not None:
-                    roles.remove(role)
-                    left.remove(agreeing)
-                    pairs[role] = agreeing
-            while roles and left:
-                role, other = min(((role, other) for role in roles for other in left), key=lambda pair: distance(*pair))
+        for role in tuple(roles) if key[-1] else ():
+            agreeing = next((other for other in left if not distance(role, other)), None)
+            if agreeing is not None:
                 roles.remove(role)
-                left.remove(other)
-                pairs[role] = other
+                left.remove(agreeing)
+                pairs[role] = agreeing
+        while key[-1] and roles and left:
+            role, other = min(product(roles, left), key=lambda pair: distance(*pair))
+            roles.remove(role)
+            left.remove(other)
+            pairs[role] = other
         pairs |= zip(roles, left, strict=False)
     return pairs, unpaired
 
@@ -301,10 +286,8 @@ def paired_parts(first: Parts, second: Parts) -> tuple[list[tuple[str, Recording
         for task, several in first.items()
         for (name, ours), (_, theirs) in zip(several, second.get(task, ()), strict=False)
     ]
-    counts: Sequence[dict[int, int]] = [
-        {task: len(several) for task, several in side.items() if task} for side in (first, second)
-    ]
-    return pairs, counts[0] == counts[1]
+    tasks = first.keys() | second.keys()
+    return pairs, all(len(first.get(task, ())) == len(second.get(task, ())) for task in tasks if task)
 
 
 def _part(values: Values, begin: int, end: int, told: npt.NDArray[np.int64]) -> Values:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -122,10 +122,10 @@ def _paired(first: Job, second: Job) -> tuple[dict[str, str], int]:
     @cache
     def distance(role: str, other: str) -> float:
         try:
-            comparison = compared(first.processes[role], second.processes[other])
+            largest = compared(first.processes[role], second.processes[other]).largest
         except TraceError:
-            return float("inf")
-        return 0.0 if comparison.largest is None else comparison.largest.relative
+            return math.inf
+        return 0.0 if largest is None else largest.relative
 
     ours, theirs = (siblings(job.processes, job.children) for job in (first, second))
     pairs, unpaired = paired_roles(ours, theirs, distance)
@@ -144,23 +144,29 @@ def _as_one(job: Job) -> Magnitudes | None:
 
 def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
     """One answer for all processes."""
-    every = [_of_process(role, comparison) for role, comparison in comparisons.items()]
-    significant = [place for comparison in every for place in comparison.significant]
-    stages = [_stage(place, comparison) for comparison in every for place in comparison.significant]
-    causing = [place for place, stage in zip(significant, stages, strict=True) if stage == min(stages)]
+    every: list[Comparison] = []
+    for role, comparison in comparisons.items():
+        process = f"{_CHILD}{role}" if role else ""
+        several, single = (comparison.significant, comparison.unequal), (comparison.largest, comparison.first)
+        significant, unequal = (tuple(replace(place, process=process) for place in places) for places in several)
+        largest, first = (place and replace(place, process=process) for place in single)
+        every.append(replace(comparison, largest=largest, first=first, significant=significant, unequal=unequal))
+    # A process comes to differ by step, then by how likely it received the difference.
+    received = {PlaceKind.GRADIENT: 2, PlaceKind.PARAMETER: 3, PlaceKind.STATE: 3}
+    by_stage = defaultdict[tuple[int, int], list[PlaceDifference]](list)
+    for comparison in every:
+        for place in comparison.significant:
+            by_stage[place.step, 1 if comparison.is_given else received.get(place.kind, 0)].append(place)
+    causing = by_stage[min(by_stage)] if by_stage else []
     first = causing[0] if causing else None
     of_first = [comparison for comparison in every if first in comparison.significant]
     widest = max(every, key=_size_of_largest)
     shown = of_first[0] if of_first else widest
-    verdict = max((comparison.verdict for comparison in every), key=_IN_ORDER.index)
     reason = "the configurations started different numbers of processes" if unpaired else ""
-    only = [place for comparison in every for place in comparison.only]
-
     parting = next((comparison for comparison in every if comparison.parts_in), shown)
-    partial = (comparison.partial for comparison in every)
     return replace(
         shown,
-        verdict=verdict,
+        verdict=max((comparison.verdict for comparison in every), key=_IN_ORDER.index),
         **summed(every, "places", "compared", "rows", "differing", "only_count", "unjudged"),
         **{name: any(getattr(one, name) for one in every) for name in ("lacks_ends", "second_is_narrower")},
         not_finite=next((comparison.not_finite for comparison in every if comparison.not_finite), ""),
@@ -171,29 +177,12 @@ def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
         largest=widest.largest,
         first=first,
         significant=tuple(causing[:MOST_LISTED]),
-        following=sum(comparison.following for comparison in every) + len(significant) - len(causing),
+        following=sum(one.following + len(one.significant) for one in every) - len(causing),
         split_steps=tuple(sorted({step for comparison in every for step in comparison.split_steps})),
-        only=tuple(only[:MOST_LISTED]),
-        partial=next(filter(None, partial), reason),
+        only=tuple(place for comparison in every for place in comparison.only)[:MOST_LISTED],
+        partial=next((comparison.partial for comparison in every if comparison.partial), reason),
         processes=len(every),
     )
-
-
-def _of_process(role: str, comparison: Comparison) -> Comparison:
-    """``comparison`` with its places said to be of the process ``role``."""
-    process = f"{_CHILD}{role}" if role else ""
-
-    def named(place: PlaceDifference | None) -> Any:
-        return None if place is None else replace(place, process=process)
-
-    listed = {name: tuple(map(named, getattr(comparison, name))) for name in ("significant", "unequal")}
-    return replace(comparison, largest=named(comparison.largest), first=named(comparison.first), **listed)
-
-
-def _stage(place: PlaceDifference, comparison: Comparison) -> tuple[int, int]:
-    """Return when a process comes to differ there: by step, then by how likely it received the difference."""
-    received = {PlaceKind.GRADIENT: 2, PlaceKind.PARAMETER: 3, PlaceKind.STATE: 3}
-    return place.step, 1 if comparison.is_given else received.get(place.kind, 0)
 
 
 def _size_of_largest(comparison: Comparison) -> tuple[float, float]:
@@ -215,7 +204,11 @@ def first_call(
     results agree, and by their ops from there. ``None``: no call stands out."""
     sides = [JoinedRanks(one) for one in (first, second, shaken)]
     with sides[0], sides[1], sides[2]:
-        calls = [_calls_in(side, place) for side in sides]
+        calls: list[list[int]] = []
+        for side in sides:
+            of_step = [key for key in side.rows if key.kind is PlaceKind.CALL and key.step == place.step]
+            own = [key for key in of_step if (key.phase is Phase.BACKWARD) == (place.phase is Phase.BACKWARD)]
+            calls.append([side.rows[key] for key in own])
         ops = [[side.name(row).name for row in rows] for side, rows in zip(sides, calls, strict=True)]
         yards = dict(zip(calls[0], calls[2], strict=False)) if ops[0] == ops[2] else {}
 
@@ -254,9 +247,3 @@ def _at(side: JoinedRanks, row: int, *, op: str, second_op: str, ratio: float | 
     name = side.name(row)
     where = {"location": name.location, "called_from": name.called_from}
     return CallDifference(op=op, second_op=second_op, ratio=ratio, **where)
-
-
-def _calls_in(side: JoinedRanks, place: PlaceDifference) -> list[int]:
-    of_backward = place.phase is Phase.BACKWARD
-    calls = ((key, row) for key, row in side.rows.items() if key.kind is PlaceKind.CALL and key.step == place.step)
-    return [row for key, row in calls if (key.phase is Phase.BACKWARD) == of_backward]

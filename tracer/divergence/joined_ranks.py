@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, product
@@ -199,10 +200,11 @@ class JoinedRanks:
 
     def _entries(self) -> dict[tuple[Any, ...], list[PlaceKey]]:
         """The inputs and the outputs of each call of a module, in order."""
-        entries: dict[tuple[Any, ...], list[PlaceKey]] = {}
+        entries = defaultdict[tuple[Any, ...], list[PlaceKey]](list)
         for key in self.rows:
             if key.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.OUTPUT_GRADIENT):
-                entries.setdefault((key.kind, *key.call), []).append(key)
+                call = (key.kind, *key.call)
+                entries[call].append(key)
         return entries
 
     def is_as_at_first(self, key: PlaceKey) -> bool:
@@ -280,16 +282,16 @@ class JoinedRanks:
         if key not in self._replicas and form.held is None and not form.is_term:
             whole = Whole((self.at(first),))
             return (whole,) if whole.is_read else Lack.NOT_READ
-        by_offset: dict[int, dict[Any, tuple[Places, int]]] = {}
+        by_offset = defaultdict[int, dict[Any, tuple[Places, int]]](dict)
         held = 0
         for row in self._replicas.get(key, (first,)):
             places, own = self.at(row)
             values = places.rows[places.source(own)]
             if not values["sums"]:
                 return Lack.NOT_READ
-            replicas = by_offset.setdefault(int(values["offset"]), {})
+            replicas = by_offset[int(values["offset"])]
             if not replicas:
-                part = places.forms[int(places.rows["form"][own])].held
+                part = self.form(row).held
                 held += form.size if part is None else part
             identity = (row if form.is_term else int(values["digest"])) or places.sketch(own).tobytes()
             replicas.setdefault(identity, (places, own))
@@ -544,33 +546,38 @@ class OtherDraws(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Draw(NamedTuple):
     row: int
-    key: tuple[str, str, tuple[int, ...], str]
-    """Op, generator, shape and line."""
+    op: str
+    generator: str
+    shape: tuple[int, ...]
+    location: str
     state: int
-
-    @property
-    def op(self) -> str:
-        return self.key[0]
 
 
 def other_draws(first: JoinedRanks, second: JoinedRanks, row: int, second_row: int) -> OtherDraws | None:
     """How they draw otherwise before ``row`` of the first and ``second_row`` of the second; ``None``: alike."""
-    sides = _draws(first), _draws(second)
+    sides: list[dict[str, list[_Draw]]] = []
+    for side in (first, second):
+        draws, places = defaultdict[str, list[_Draw]](list), side.ranks[0].places
+        for own in side.draws:
+            name, form = side.name(own), side.form(own)
+            state = int(places.rows["digest"][own])
+            draws[form.dtype].append(_Draw(own, name.name, form.dtype, form.shape, name.location, state))
+        sides.append(draws)
     found = []
-    for generator in dict.fromkeys(draw.key[1] for side in sides for draw in side):
-        ones, others = ([draw for draw in side if draw.key[1] == generator] for side in sides)
-        stretch = _unlike(ones, others)
+    for generator in dict.fromkeys((*sides[0], *sides[1])):
+        stretch = _unlike(*(side.get(generator, []) for side in sides))
         if stretch is None:
             continue
         one, other, changed = stretch
         begins = [draw.row < until for draw, until in ((one, row), (other, second_row)) if draw is not None]
         is_changed = changed is not None and changed.row < row
         if is_changed if not begins else all(begins):
-            changes = changed.key[-1] if changed is not None and is_changed else ""
-            words = {name: draw.op for name, draw in (("op", one), ("second_op", other)) if draw is not None}
-            lines = {name: draw.key[-1] for name, draw in (("location", one), ("second_location", other)) if draw}
+            changes = changed.location if changed is not None and is_changed else ""
+            op, location = (one.op, one.location) if one else ("", "")
+            second_op, second_location = (other.op, other.location) if other else ("", "")
+            words = {"op": op, "location": location, "second_op": second_op, "second_location": second_location}
             earliest = one or changed or other
-            found.append((earliest.row if earliest else 0, OtherDraws(**words, **lines, changes=changes)))
+            found.append((earliest.row if earliest else 0, OtherDraws(**words, changes=changes)))
     return min(found, key=itemgetter(0))[1] if found else None
 
 
@@ -579,11 +586,14 @@ def _unlike(ones: list[_Draw], others: list[_Draw]) -> tuple[_Draw | None, _Draw
     Draws after which the generator stands where it does on the other side change nothing: compiled code may draw what
     eager code does (``fallback_random``)."""
     numbers: dict[object, int] = {}
-    keys = [np.array([numbers.setdefault(draw.key, len(numbers)) for draw in side]) for side in (ones, others)]
+    keys = [np.array([numbers.setdefault(draw[1:-1], len(numbers)) for draw in side]) for side in (ones, others)]
     at = other_at = 0
     ahead: tuple[_Draw | None, _Draw | None] | None = None
     for begin, other_begin, length in (*align(keys[0], keys[1]), (len(ones), len(others), 0)):
-        ahead = ahead or _first_of(ones[at:begin], others[other_at:other_begin])
+        alone = (ones[at:begin], others[other_at:other_begin])
+        one, other = (next((draw for draw in side if draw.op != STATE_NOTED), None) for side in alone)
+        if one or other:
+            ahead = ahead or (one, other)
         at, other_at = begin + length, other_begin + length
         for one, other in zip(ones[begin:at], others[other_begin:other_at], strict=True):
             if one.op == REGION_DRAW:
@@ -595,19 +605,3 @@ def _unlike(ones: list[_Draw], others: list[_Draw]) -> tuple[_Draw | None, _Draw
             elif ahead is not None:
                 return *ahead, None
     return None if ahead is None else (*ahead, None)
-
-
-def _first_of(*sides: list[_Draw]) -> tuple[_Draw | None, _Draw | None] | None:
-    """The first draw of each side; ``None`` where neither draws."""
-    one, other = (next((draw for draw in side if draw.op != STATE_NOTED), None) for side in sides)
-    return (one, other) if one or other else None
-
-
-def _draws(side: JoinedRanks) -> list[_Draw]:
-    draws = []
-    places = side.ranks[0].places
-    for row in side.draws:
-        name, form = places.names[int(places.rows["name"][row])], places.forms[int(places.rows["form"][row])]
-        key = (name.name, form.dtype, form.shape, name.location)
-        draws.append(_Draw(row, key, int(places.rows["digest"][row])))
-    return draws

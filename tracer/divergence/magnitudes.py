@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, Literal
@@ -69,12 +69,11 @@ _MOST_OF_AN_ORDER = 1000, SIGNIFICANT * 2.0**-8
 MOST_LISTED = 200
 
 
-Side = Literal["a", "b"]
-"""One of two configurations."""
-
-
 #: Places that differ at all, of which the first ones are told.
 FIRST_UNEQUAL = 10
+
+Side = Literal["a", "b"]
+"""One of two configurations."""
 
 
 class CompareVerdict(Word):
@@ -337,12 +336,11 @@ def check_side(recording: Magnitudes, name: str, *, is_first: bool) -> None:
             f"{name} recorded no place: no module was called, and backward was called on no loss",
             hint="compare a script or step that calls a model",
         )
-    if not is_first:
+    if not is_first or places.is_empty:
         return
-    for row in np.flatnonzero(places.rows["not_finite"]).tolist():
-        step = int(places.rows["step"][row])
-        is_loss = places.names[int(places.rows["name"][row])].kind is PlaceKind.LOSS
-        if is_loss and step == int(places.rows["step"].min()):
+    step = int(places.rows["step"].min())
+    for row in np.flatnonzero(places.rows["not_finite"].astype(bool) & (places.rows["step"] == step)).tolist():
+        if places.names[int(places.rows["name"][row])].kind is PlaceKind.LOSS:
             raise TraceError(
                 f"the loss of {name} is not finite in its first step, {step}: nothing can be held against it",
                 hint="make the first configuration train before you compare it",
@@ -380,8 +378,15 @@ class _Comparing:
         *,
         by_means: bool,
     ) -> None:
-        self._first, self._second = first, second
+        self._first, self._second = self._sides = first, second
         self._yardsticks = Yardsticks(second, shaken, of_second, by_means=by_means)
+        self._is_judged = any(self._yardsticks.everywhere)
+        """Whether there is a yardstick."""
+        self._is_spread = first.world_size != second.world_size
+        self._is_joined = bool(first.header.rows_of or second.header.rows_of)
+        """Whether one side was recorded as rows of the other."""
+        self._whole_and_part = (second, first) if first.header.rows_of else (first, second)
+        """The side that takes the batch as a whole, and the one that was recorded as rows of it."""
         self._parts_in = ""
         self._agreeing: tuple[str, ...] = ()
         self._alone: tuple[object, ...] | None = None
@@ -396,11 +401,44 @@ class _Comparing:
         """Steps in which a module gives numbers of unequal parts: nobody knows whether these or the loss are wrong."""
         self._has_other_forward = False
         """Whether something differs that is not made by the backward pass of the first step."""
-        _leave_out_unchanged(first, second)
+        self._leave_out_unchanged()
+
+    def _leave_out_unchanged(self) -> None:
+        """Gradients that no line changes after backward, in neither configuration, are one place."""
+        rows = (key for side in self._sides for key in side.rows if key.kind is PlaceKind.GRADIENT)
+        for key in {key for key in rows if key.phase is Phase.OPTIMIZER}:
+            as_left = key._replace(phase=Phase.BACKWARD)
+            both = [(side, side.rows.get(key), side.rows.get(as_left)) for side in self._sides]
+            if all(
+                row is None or (left is not None and side.source(row) == side.source(left)) for side, row, left in both
+            ):
+                for side in self._sides:
+                    side.rows.pop(key, None)
+
+    def _index(self) -> None:
+        """What the first recording has, each in order."""
+        self._keys = {row: key for key, row in self._first.rows.items()}
+        self._outputs = defaultdict[tuple[str, Phase, int], list[tuple[int, PlaceKey]]](list)
+        """Rows of outputs by module, phase and step."""
+        self._inputs = defaultdict[JoinedCall, list[int]](list)
+        """The rows of the inputs of each call of a module."""
+        self._inputs_by_source: dict[tuple[int, int], int] = {}
+        """The first input that shares a tensor, by tensor and step."""
+        self._called: dict[str, int] = {}
+        """A row of each module that was called."""
+        for row, key in self._keys.items():
+            if key.kind is PlaceKind.OUTPUT:
+                self._outputs[key.module, key.phase, key.step].append((row, key))
+            elif key.kind is PlaceKind.INPUT:
+                self._inputs[key.call].append(row)
+                self._inputs_by_source.setdefault((self._first.source(row), key.step), row)
+            else:
+                continue
+            self._called[key.module] = row
 
     def compare(self) -> Comparison:
         """Every place that both have, in the order of the first recording."""
-        first, second = self._first, self._second
+        first, second = self._sides
         differences: list[PlaceDifference] = []
         only: list[OnlyOne] = []
 
@@ -412,6 +450,7 @@ class _Comparing:
 
         split = self._steps_split_otherwise()
         self._join_parts(split)
+        self._index()
         for key, row in first.rows.items():
             if self._is_of_other_part(key, split):
                 continue
@@ -437,44 +476,41 @@ class _Comparing:
             )
         return self._answer(differences, only, split)
 
-    def _flips(self, significant: set[PlaceKey]) -> Iterator[Flip]:
-        """Decisions that fell otherwise, by what differs by no more than rounding."""
-        for key, row in self._first.flips.items():
-            if key not in significant and key in self._compared:
-                name, (count, of) = self._first.name(row), self._first.form(row).shape
-                words = {"module": name.module, "op": name.name.partition(" ")[0], "location": name.location}
-                yield Flip(**words, step=key.step, phase=name.phase, count=count, of=of)
-
     def _steps_split_otherwise(self) -> set[int]:
         """Steps whose batch is split, padded or packed otherwise, or shared among other ranks."""
-        sides = (self._first, self._second)
-        if sides[0].world_size != sides[1].world_size:
-            return self._first.steps - self._steps_of_one_batch()
-        calls = [side.row_calls for side in sides]
-        return self._steps_of_other_losses | {
-            step for step in calls[0].keys() & calls[1].keys() if not are_alike(calls[0][step], calls[1][step])
-        }
+        if not self._is_spread:
+            calls = [side.row_calls for side in self._sides]
+            both = calls[0].keys() & calls[1].keys()
+            return self._steps_of_other_losses | {
+                step for step in both if not are_alike(calls[0][step], calls[1][step])
+            }
+        # As in tensor parallel, each rank may have been called with the whole batch.
+        others: set[int] = set()
+        for key in self._given_by_program:
+            sides = [side.wholes(key) for side in self._sides if key in side.rows]
+            tensors = [tensor for side in sides if not isinstance(side, Lack) for tensor in side]
+            is_one = len(tensors) == 2 and tensors[0].form.size == tensors[1].form.size
+            if not (is_one and all(len(tensor.rows) == 1 for tensor in tensors)):  # and not rows of it
+                others.add(key.step)
+        return self._first.steps - ({key.step for key in self._given_by_program} - others)
 
     @cached_property
     def _steps_of_other_losses(self) -> set[int]:
         """Steps whose losses are those of other parts of a batch, and are not compared."""
-        sides = (self._first, self._second)
-        counts = [Counter(key.step for key in side.rows if key.kind is PlaceKind.LOSS) for side in sides]
-        is_spread = sides[0].world_size != sides[1].world_size
-        return {step for step in counts[0] if step in counts[1] and (is_spread or counts[0][step] != counts[1][step])}
+        ours, theirs = (Counter(key.step for key in side.rows if key.kind is PlaceKind.LOSS) for side in self._sides)
+        return {step for step in ours if step in theirs and (self._is_spread or ours[step] != theirs[step])}
 
     def _join_parts(self, split: set[int]) -> None:
         """Make one place of what is one number of each part of a batch: the sum or the mean, whichever is nearer."""
-        sides = self._first, self._second
-        if any(side.world_size > 1 for side in sides):
+        if any(side.world_size > 1 for side in self._sides):
             return
-        numbers = sides[0].numbers_in(split) & sides[1].numbers_in(split)
-        runs = (*sides, *self._yardsticks.runs)
+        numbers = self._first.numbers_in(split) & self._second.numbers_in(split)
+        runs = (*self._sides, *self._yardsticks.runs)
         for side in runs:
             side.join_parts(numbers)
         for key in numbers:
             of_sums, of_means = (
-                distance_of(*([side.whole_of_parts(key, is_mean=is_mean)] for side in sides)).whole
+                distance_of(*([side.whole_of_parts(key, is_mean=is_mean)] for side in self._sides)).whole
                 for is_mean in (False, True)
             )
             for side in runs if of_means < of_sums else ():
@@ -488,36 +524,19 @@ class _Comparing:
             return key.kind is not PlaceKind.LOSS or key.step in self._steps_of_other_losses
         if self._is_joined or key.step in self._steps_of_other_losses:
             return not (self._is_joined and self._are_rows(key))
-        around = [
-            side.calls_around(side.rows[key], key.step) for side in (self._first, self._second) if key in side.rows
-        ]
+        around = [side.calls_around(side.rows[key], key.step) for side in self._sides if key in side.rows]
         return len(around) > 1 and not are_alike(*around) and self._are_rows(key)  # by chance: one number of other rows
-
-    @property
-    def _is_joined(self) -> bool:
-        """Whether one side was recorded as rows of the other."""
-        return bool(self._first.header.rows_of or self._second.header.rows_of)
 
     def _are_rows(self, key: PlaceKey) -> bool:
         """Return whether both sides hold the whole of it, one as rows of the other's."""
-        sides = [side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND for side in (self._first, self._second)]
+        sides = [side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND for side in self._sides]
         tensors = [side[0].form.size for side in sides if not isinstance(side, Lack)]
         return len(tensors) == 2 and len(set(tensors)) == 1
-
-    def _steps_of_one_batch(self) -> set[int]:
-        """Steps in which each rank was called with the whole batch, as in tensor parallel."""
-        others: set[int] = set()
-        for key in self._given_by_program:
-            sides = [side.wholes(key) for side in (self._first, self._second) if key in side.rows]
-            tensors = [tensor for side in sides if not isinstance(side, Lack) for tensor in side]
-            is_one = len(tensors) == 2 and tensors[0].form.size == tensors[1].form.size
-            if not (is_one and all(len(tensor.rows) == 1 for tensor in tensors)):  # and not rows of it
-                others.add(key.step)
-        return {key.step for key in self._given_by_program} - others
 
     def _answer(self, differences: list[PlaceDifference], only: list[OnlyOne], split: set[int]) -> Comparison:
         is_judged, places = self._is_judged, len(self._compared)
         only = [one for one in only if one.kind is not PlaceKind.OUTPUT_GRADIENT or one.lack is Lack.NO_YARDSTICK]
+        unjudged = [one for one in only if one.lack is Lack.NO_YARDSTICK]
         reordered = self._in_another_order(differences)
         moved = self._of_other_positions(differences) - reordered
         weighed = self._of_unequal_parts(differences)
@@ -531,9 +550,11 @@ class _Comparing:
         differences = [one for one in differences if one.order not in of_undone]
         significant = [one for one in differences if is_judged and one.is_significant]
         unmoved = self._given_by_program.keys() & self._yardsticks.unmoved
-        is_given = [one.kind is PlaceKind.INITIAL or self._keys[one.order] in unmoved for one in significant]
-        handed_in = [one for one, given in zip(significant, is_given, strict=True) if given]
-        computed = [one for one, given in zip(significant, is_given, strict=True) if not given]
+        handed_in: list[PlaceDifference] = []
+        computed: list[PlaceDifference] = []
+        for one in significant:
+            is_given = one.kind is PlaceKind.INITIAL or self._keys[one.order] in unmoved
+            (handed_in if is_given else computed).append(one)
         roots = self._roots(computed)
         factor, scaled, unexplained = self._by_one_factor(roots, computed)
         roots = unexplained or roots
@@ -542,7 +563,6 @@ class _Comparing:
             handed_in = [] if is_later else handed_in  # a later batch or module may follow from the step before
         ratios = [(math.inf if one.ratio is None else one.ratio) if is_judged else one.relative for one in differences]
         largest = differences[max(range(len(ratios)), key=ratios.__getitem__)] if ratios else None
-        unjudged = [one for one in only if one.lack is Lack.NO_YARDSTICK]
         if not differences:
             without = CompareVerdict.ROUNDING if self._first.flips else CompareVerdict.EQUAL
             verdict = CompareVerdict.NOT_JUDGED if unjudged else without
@@ -570,9 +590,17 @@ class _Comparing:
             first, roots = None, []  # it follows from these draws
         if draws is not None and draws.in_another_way and verdict is CompareVerdict.SIGNIFICANT and not handed_in:
             verdict = CompareVerdict.UNDECIDED
+        faulty = {self._keys[one.order] for one in significant}
+        flips = []
+        for key, row in self._first.flips.items():
+            if key not in faulty and key in self._compared:
+                name, (changed, of) = self._first.name(row), self._first.form(row).shape
+                words = {"module": name.module, "op": name.name.partition(" ")[0], "location": name.location}
+                flips.append(Flip(**words, step=key.step, phase=name.phase, count=changed, of=of))
+        places_of_first = self._first.ranks[0].places
+        overflows = np.flatnonzero(places_of_first.rows["not_finite"])[:1].tolist()
         shaken = [run.header for run in self._yardsticks.runs]
-        has_equal_ranks = self._first.world_size == self._second.world_size
-        both = [self._rows_in(step) for step in split] if self._is_joined and has_equal_ranks else []
+        both = [self._rows_in(step) for step in split] if self._is_joined and not self._is_spread else []
         return Comparison(
             verdict=verdict,
             places=places,
@@ -586,7 +614,9 @@ class _Comparing:
             following=len(significant) - len(handed_in or roots),
             is_given=bool(handed_in),
             split_steps=tuple(sorted(split)),
-            not_finite=next(self._not_finite(), ""),
+            not_finite="".join(
+                f"{self._first.name(row)}, step {int(places_of_first.rows['step'][row])}" for row in overflows
+            ),
             only=tuple(only[:MOST_LISTED]),
             only_count=len(only),
             unjudged=len(unjudged),
@@ -600,7 +630,7 @@ class _Comparing:
             ),
             steps=(len(self._first.steps), len(self._second.steps)),
             second_is_narrower=self._yardsticks.second_is_narrower,
-            flips=tuple(self._flips({self._keys[one.order] for one in significant})),
+            flips=tuple(flips),
             parts_in=self._parts_in,
             agreeing=self._agreeing,
             row_steps=tuple(sorted(split & {key.step for key in self._compared if key.kind is PlaceKind.OUTPUT})),
@@ -621,7 +651,7 @@ class _Comparing:
         return {
             key: key not in of_model and key.kind is not PlaceKind.REGION
             for key in rows
-            if key.kind in _COMPUTED and not all(side.is_as_at_first(key) for side in (self._first, self._second))
+            if key.kind in _COMPUTED and not all(side.is_as_at_first(key) for side in self._sides)
         }
 
     def _lost_gradient(self, key: PlaceKey, side: JoinedRanks, without: JoinedRanks) -> PlaceDifference | None:
@@ -654,14 +684,9 @@ class _Comparing:
             **fields,
         )
 
-    @cached_property
-    def _is_judged(self) -> bool:
-        """Whether there is a yardstick."""
-        return any(self._yardsticks.everywhere)
-
     def _partial(self, only: Sequence[OnlyOne]) -> str:
         """Return why not all of both was compared and judged."""
-        if self._first.world_size != self._second.world_size and any(
+        if self._is_spread and any(
             one.kind in _OF_PARAMETERS and (one.lack is Lack.OTHER_SHAPE or "_flat_param" in one.place) for one in only
         ):
             return (
@@ -674,12 +699,6 @@ class _Comparing:
         if self._is_judged and lacking:
             return f"the yardstick has no step {min(lacking)}"
         return self._first.partial or self._second.partial
-
-    def _not_finite(self) -> Iterator[str]:
-        """The places of the first recording that have elements which are not finite, in words."""
-        rows = self._first.ranks[0].places.rows
-        for row in np.flatnonzero(rows["not_finite"]).tolist():
-            yield f"{self._first.name(row)}, step {int(rows['step'][row])}"
 
     def _only(self, side: JoinedRanks, key: PlaceKey, lack: Lack) -> OnlyOne:
         row, name = side.rows[key], side.name(side.rows[key])
@@ -714,7 +733,7 @@ class _Comparing:
         """Rows of what tells a position, such as rotary angles, where a module that is given it agrees, and what they
         are made of. Padding moves positions, and what depends on their distances alone does not change.
         """
-        if not any(side.header.rows_in for side in (self._first, self._second)):
+        if not any(side.header.rows_in for side in self._sides):
             return set()
         source, differing = self._first.source, {one.order for one in differences if one.is_significant}
         harmless: set[int] = set()
@@ -745,11 +764,6 @@ class _Comparing:
         lacking = [sum(int(call.is_row.sum()) for call in side) - both for side in sides]
         return both, lacking[0], lacking[1]
 
-    @property
-    def _whole_and_part(self) -> tuple[JoinedRanks, JoinedRanks]:
-        """The side that takes the batch as a whole, and the one that was recorded as rows of it."""
-        return (self._second, self._first) if self._first.header.rows_of else (self._first, self._second)
-
     @cached_property
     def _joined(self) -> dict[int, list[Joined]]:
         """By step, the rows that both have, by call of the side that splits the batch."""
@@ -776,12 +790,12 @@ class _Comparing:
     def _given_other_rows(self, root: PlaceDifference, split: set[int]) -> list[PlaceDifference]:
         """The first input of a step, up to that of ``root``, in which each has rows that the other lacks."""
         is_by_row = root.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION)
-        if is_by_row or self._first.world_size > 1 or self._second.world_size > 1:
+        if is_by_row or any(side.world_size > 1 for side in self._sides):
             return []
         for step in sorted(step for step in split if step <= root.step and all(self._rows_in(step)[1:])):
             for key, row in self._given_by_program.items():
                 if key.step == step and key in self._second.rows:
-                    shapes = tuple(side.form(side.rows[key]).shape for side in (self._first, self._second))
+                    shapes = tuple(side.form(side.rows[key]).shape for side in self._sides)
                     return [self._place(self._first.name(row), key, relative=math.inf, shapes=shapes, order=row)]
         return []
 
@@ -796,25 +810,11 @@ class _Comparing:
         return "", []
 
     @cached_property
-    def _outputs(self) -> dict[tuple[str, Phase, int], list[tuple[int, PlaceKey]]]:
-        """Rows of outputs by module, phase and step, in order."""
-        outputs = defaultdict[tuple[str, Phase, int], list[tuple[int, PlaceKey]]](list)
-        for key, row in self._first.rows.items():
-            if key.kind is PlaceKind.OUTPUT:
-                outputs[key.module, key.phase, key.step].append((row, key))
-        return outputs
-
-    @cached_property
     def _given_by_program(self) -> dict[PlaceKey, int]:
         """Inputs of modules that no module calls, with their rows."""
         inputs = {key: row for key, row in self._first.rows.items() if key.kind is PlaceKind.INPUT}
         modules = {key.module for key in inputs}
         return {key: row for key, row in inputs.items() if modules.isdisjoint(around(key.module))}
-
-    @cached_property
-    def _keys(self) -> dict[int, PlaceKey]:
-        """The place in each row of the first configuration."""
-        return {row: key for key, row in self._first.rows.items()}
 
     def _roots(self, significant: list[PlaceDifference]) -> list[PlaceDifference]:
         """Those that do not follow from another: in the first step that has any, what was given agrees."""
@@ -858,15 +858,6 @@ class _Comparing:
         return (
             None if output is None else self._inputs_by_source.get((self._first.source(output), self._keys[row].step))
         )
-
-    @cached_property
-    def _inputs_by_source(self) -> dict[tuple[int, int], int]:
-        """The first input that shares a tensor, by tensor and step."""
-        inputs: dict[tuple[int, int], int] = {}
-        for key, row in self._first.rows.items():
-            if key.kind is PlaceKind.INPUT:
-                inputs.setdefault((self._first.source(row), key.step), row)
-        return inputs
 
     def _backward_in(self, key: PlaceKey, row: int) -> str | None:
         """The module whose backward made a gradient of a step in which all that was made before agrees bit for bit."""
@@ -981,22 +972,6 @@ class _Comparing:
             return module
         return next((one for one in around(module) if one in self._called), None)
 
-    @cached_property
-    def _called(self) -> dict[str, int]:
-        """A row of each module that was called."""
-        return {
-            key.module: row for key, row in self._first.rows.items() if key.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT)
-        }
-
-    @cached_property
-    def _inputs(self) -> dict[JoinedCall, list[int]]:
-        """The rows of the inputs of each call of a module."""
-        inputs = defaultdict[JoinedCall, list[int]](list)
-        for key, row in self._first.rows.items():
-            if key.kind is PlaceKind.INPUT:
-                inputs[key.call].append(row)
-        return inputs
-
     # --- one place ---
 
     def _difference(self, row: int, key: PlaceKey, *, is_first: bool) -> PlaceDifference | Lack | None:
@@ -1021,8 +996,9 @@ class _Comparing:
         floor *= 2 if key in self._first.parts else 1  # each part's was rounded when it was divided, too
         runs = self._yardsticks.everywhere
         yard = self._yardsticks.yard(key, ones, others, runs, floor)
-        if yard is not None and key.kind in _OF_ONE_BATCH and math.inf > distance.most > _LEAST_OF_AN_ORDER:
-            self._note_same_numbers(row, ones[0], others[0], yard[0])
+        is_far = key.kind in _OF_ONE_BATCH and math.inf > distance.most > _LEAST_OF_AN_ORDER
+        if yard is not None and is_far and _holds_same_numbers(ones[0], others[0], yard[0]):
+            self._same_numbers.add(row)
         call = (key.kind, *key.call)
         ratio = ratio_of(distance, yard)
         is_hidden = ratio is not None and ratio <= SIGNIFICANT and distance.most > SIGNIFICANT * floor
@@ -1084,40 +1060,24 @@ class _Comparing:
         self._agreeing = tuple(sorted(inner))
         return path
 
-    def _note_same_numbers(self, row: int, one: Whole, other: Whole, yardstick: float) -> None:
-        """Norm and largest magnitude agree. Rounding moves a norm far less than it moves the numbers. Errors of a
-        relative size ``e`` that know nothing of the ``n`` numbers change their norm by ``e / sqrt(n)`` of itself, and
-        by ``e ** 2``. A norm that moves by ``e``, which is percents in bfloat16, has lost numbers."""
-        of_norm = yardstick**2 + max(yardstick / math.sqrt(math.prod(one.form.shape) or 1), _LEAST_OF_A_NORM)
-        is_of_one_norm = abs(one.norm - other.norm) <= ROUNDING * min(yardstick, of_norm) * one.norm
-        if is_of_one_norm and abs(one.largest - other.largest) <= SIGNIFICANT * yardstick * one.largest:
-            self._same_numbers.add(row)
-
     @cached_property
     def _lines(self) -> dict[str, tuple[str, str]]:
         """The lines that call each module, for its parameters."""
-        return {
-            name.module: (name.location, name.called_from)
-            for name in self._first.names()
-            if name.kind is PlaceKind.OUTPUT
-        }
+        outputs = (name for name in self._first.names() if name.kind is PlaceKind.OUTPUT)
+        return {name.module: (name.location, name.called_from) for name in outputs}
+
+
+def _holds_same_numbers(one: Whole, other: Whole, yardstick: float) -> bool:
+    """Return whether norm and largest magnitude agree, as they do of the same numbers in another order."""
+    # Rounding moves a norm far less than it moves the numbers: errors of a relative size e that know nothing of the n
+    # numbers change their norm by e / sqrt(n) of itself, and by e ** 2. One that moves by e has lost numbers.
+    of_norm = yardstick**2 + max(yardstick / math.sqrt(math.prod(one.form.shape) or 1), _LEAST_OF_A_NORM)
+    is_of_one_norm = abs(one.norm - other.norm) <= ROUNDING * min(yardstick, of_norm) * one.norm
+    return is_of_one_norm and abs(one.largest - other.largest) <= SIGNIFICANT * yardstick * one.largest
 
 
 def _is_factor(one: PlaceDifference, factor: float) -> bool:
     return one.factor is not None and abs(one.factor / factor - 1) <= SIGNIFICANT * one.yardstick
-
-
-def _leave_out_unchanged(*sides: JoinedRanks) -> None:
-    """Gradients that no line changes after backward, in neither configuration, are one place."""
-    read = {
-        key for side in sides for key in side.rows if key.kind is PlaceKind.GRADIENT and key.phase is Phase.OPTIMIZER
-    }
-    for key in read:
-        as_left = key._replace(phase=Phase.BACKWARD)
-        rows = [(side, side.rows.get(key), side.rows.get(as_left)) for side in sides]
-        if all(row is None or (left is not None and side.source(row) == side.source(left)) for side, row, left in rows):
-            for side in sides:
-                side.rows.pop(key, None)
 
 
 def _is_inside(module: str, other: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -50,7 +50,7 @@ _HELD = _OF_MODELS | {*OF_OPTIMIZERS, ValueKind.SCHEDULER, ValueKind.SCALER}
 _PASSED = "passed "
 _INTEGER = re.compile(r"-?\d+")
 #: Classes of torch's whose objects keep states.
-_OF_TORCH = re.compile(r"torch\.(optim|utils\.data|amp|cuda\.amp|distributed)\.([a-z_]\w*\.)*[A-Z]\w*$")
+_OF_TORCH = re.compile(r"torch\.(optim(?!.*swa_utils)|utils\.data|(cuda\.)?amp|distributed)\.([a-z_]\w*\.)*[A-Z]\w*$")
 
 
 class Omission(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,17 +136,17 @@ def hold_against(
         compared = _Compared(paired, whole, resumed, begin, lines, _common_call(*values, begin, lines[0]))
         return replace(found, departs=begin, not_restored=tuple(compared.without_steps(ended)))
     compared = _Compared(divergence, whole, resumed, begin, lines)
-    not_restored, beside = tuple(compared.not_restored(made[0] - begin, made[1])), tuple(compared.beside)
+    compared.find(made[0] - begin, made[1])
+    not_restored, beside = tuple(compared.not_restored), tuple(compared.beside)
     if not (not_restored or divergence.agrees or divergence.reaches_nothing):
         not_restored, beside = beside, ()  # one of them does it
     ahead = begin - first_step_of(values[1])
+    departing = [root.step + ahead * root.only_second for root in divergence.roots if root.reaches_training]
     unknown = [f"a recording is partial ({reason})" for reason in divergence.partial if reason][:1]
     unknown += [] if divergence.calls_compared else ["no call was compared"]
     return replace(
         found,
-        departs=min(
-            (root.step + ahead * root.only_second for root in divergence.roots if root.reaches_training), default=None
-        ),
+        departs=min(departing, default=None),
         calls_compared=divergence.calls_compared,
         restored=tuple(compared.restored()),
         not_restored=not_restored,
@@ -186,30 +186,32 @@ class _Compared:
         self._persistent = {line: each.location for each in loaders for line in each.iterated_at}
         """Where loaders are made whose workers live on from epoch to epoch, by the lines that iterate them."""
         self._whole, self._resumed, interrupted = lines
-        self._texts = {**self._resumed.statements, **self._whole.statements}
+        self._texts = defaultdict(LineText, {**self._resumed.statements, **self._whole.statements})
         """What statements do, by their lines."""
-        kinds = {lack.kind for lack in self._lacks}
         losses = ((values.moments.step[values.moments_of(ValueKind.LOSS)], step) for values, step in self._sides)
         self._passes = [int(np.count_nonzero(steps == step)) for steps, step in losses]
         """Backward passes before the first update."""
-        self._skips = ValueKind.SCALER in kinds and self._passes[0] != self._passes[1]
+        has_scaler = any(lack.kind is ValueKind.SCALER for lack in self._lacks)
+        self._skips = has_scaler and self._passes[0] != self._passes[1]
         """Whether another scale made or skipped updates: what differs but for states may follow."""
         phase = Phase.BACKWARD if self._skips else Phase.OPTIMIZER
         updates = common or [_first_call(values, step, phase) for values, step in self._sides]
         self._update = updates[0]
         if self._skips:  # calls are not paired as they were made
             self._roots, self._lacks = (), tuple(lack for lack in self._lacks if lack.root is None)
+        self._kinds = {lack.kind for lack in self._lacks}
         both = None if None in updates else cut(self._whole, self._resumed, (updates[0] or 0, updates[1] or 0))
         asked = [] if self._update is None else [self._update]
         asked += [root.call for root in self._roots if not root.only_second]
         self._held = both.held if both is not None else {}
         self._read, self._all = read_otherwise(both.records, asked, both.kept) if both is not None else ({}, ())
-        self._repeated = {(name, digest) for each in interrupted.changes() for name, digest in each.changed.items()}
+        self._repeated = {item for each in interrupted.changes() for item in each.changed.items()}
         self._written, self._loaded = _calling(self._whole, "save", "dump"), _calling(self._resumed, "load")
         """The lines that write and read the checkpoint; empty where they are not seen."""
+        self.not_restored: list[Omission] = []
+        """In the order in which they are used."""
         self.beside: list[Omission] = []
-        """What reaches nothing that trains, after ``not_restored``."""
-        self._told: dict[Omission, None] = {}
+        """What differs too, and reaches nothing that trains."""
         self._seeded: set[str] = set()
         """The lines of loaders whose workers got other seeds."""
         self._memo: dict[tuple[int, bool], list[ReadOtherwise]] = {}
@@ -218,14 +220,14 @@ class _Compared:
         self._model = next(iter(self._given), "model")
         """What the first line that makes an optimizer calls the model whose parameters that is given."""
         self._models = {part for owner in (self._model, *self._given) for part in owner.split(".")} - {"self"}
-        made = (text for text in self._whole.statements.values() if any(map(_holds_states, text.calls)))
+        made = (text for text in self._whole.statements.values() if any(map(_OF_TORCH.match, text.calls)))
         self._library = {last(path) for text in made for path in text.stores}
-        paths = (path.rpartition(".") for text in self._whole.statements.values() for path in text.reads)
+        texts = self._whole.statements.values()
+        paths = (path.rpartition(".") for text in texts for path in text.reads)
         self._library.update(last(owner) for owner, _, method in paths if method == "zero_grad")
         """The names of torch's objects, of whose states other evidence speaks."""
         stored = [(each.frame.code.function.rpartition(".")[0], each.text.stores) for each in self._whole.changes()]
         kept = {(of, last(path)) for of, paths in stored for path in paths if path.startswith("self.")}
-        texts = self._whole.statements.values()
         stores = {(path, last(call)) for text in texts for path in text.stores for call in text.calls}
         self._own = {f"{last(path)}.{name}" for path, made in stores for of, name in kept if of == made}
         """Attributes that the program's own classes store, behind the names of what they make."""
@@ -234,6 +236,9 @@ class _Compared:
         self._unseen = {path for path, digest in changed if digest == NO_DIGEST}
         self._stored = {last(path) for text in self._texts.values() for path in text.stores}
         self._named = self._stored | {last(path) for text in self._texts.values() for path in text.reads}
+        plain = (each for each in self._all if each.root.kind is LineKind.STATE and is_plain(each.first))
+        self._states = [each for each in plain if self._tells(each)]
+        """Numbers and texts that a line keeps."""
 
     def restored(self) -> Iterator[str]:
         """Yield the states that agree, in words: of generators, counters and averages those that had changed."""
@@ -258,9 +263,8 @@ class _Compared:
         names = {name.removeprefix(GLOBAL) for name in kept if not self._is_librarys(name)}
         yield from (f"`{name}`" for name in sorted(names) if "._" not in name)
 
-    def not_restored(self, left: int, made: int) -> Iterator[Omission]:
-        """Yield what was not restored; ``left`` and ``made``: steps that follow in the whole run, and in the other."""
-        kinds = {lack.kind for lack in self._lacks}
+    def find(self, left: int, made: int) -> None:
+        """Find what was not restored; ``left`` and ``made``: steps that follow in the whole run, and in the other."""
         drawn_at = {_line(lack.root) for lack in self._lacks if lack.kind is ValueKind.GENERATOR and lack.root}
         explained = {id(root) for root in self._roots if self._otherwise(root)}
         for each in self._roots:  # workers whose seeds a generator gave that is named itself
@@ -273,35 +277,36 @@ class _Compared:
             others = [each for each in self._roots if each.phase is not Phase.FORWARD]
             others += [each for each in self._roots if each.cause is RootCause.STRUCTURE]
             explained.update(map(id, others))
-        yield from self._of_lacks(explained)
-        yield from gradients
+        self._of_lacks(explained)
+        self.not_restored += gradients
         for root in sorted(self._roots, key=lambda root: not root.reaches_training):
             for value in self._otherwise(root):  # what a library keeps for its log may reach no update
-                yield from self._tell(self._of_lines(value), reaches=root.reaches_training or not root.called_from)
+                self._tell(self._of_lines(value), reaches=root.reaches_training or not root.called_from)
         used = {self._held.get(value.root.name, ("", ""))[1] for value in self._all if value.is_used}
         for value in self._all:
             is_drawn = self._skips and self._is_generator(value) and self._held[value.root.name][1] in used
             is_drawn |= value.is_used and value.root.name.startswith(GENERATOR)
             if self._tells(value) and (is_drawn or (self._skips and value in self._otherwise(None))):
-                yield from self._tell(self._of_lines(value), reaches=self._parts)
-        yield from self._counters()
-        settings = {ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE} & kinds
+                self._tell(self._of_lines(value), reaches=self._parts)
+        self._tell_counters()
+        settings = {ValueKind.HYPERPARAMETER, ValueKind.SCHEDULER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE}
         for root in self._roots:
-            is_of_lack = root.kind in kinds or any(lack.root is root for lack in self._lacks)
+            is_of_lack = root.kind in self._kinds or any(lack.root is root for lack in self._lacks)
             changes = (RootCause.ARGUMENT, RootCause.STRUCTURE)
-            is_setting = root.phase is Phase.OPTIMIZER and root.cause in changes and settings
+            is_setting = root.phase is Phase.OPTIMIZER and root.cause in changes and settings & self._kinds
             hangs_on_data = root.cause is RootCause.STRUCTURE or root.loading is not None
-            follows = hangs_on_data and ValueKind.DATA_POSITION in kinds
+            follows = hangs_on_data and ValueKind.DATA_POSITION in self._kinds
             if not (is_of_lack or is_setting or follows or id(root) in explained):
-                yield from self._tell(self._of_root(root, kinds), reaches=root.reaches_training)
-        if made != left and not (self._told or {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & kinds):
+                self._tell(self._of_root(root), reaches=root.reaches_training)
+        if made == left or self.beside or len(self.not_restored) > len(gradients):
+            return
+        if not {ValueKind.DATA_POSITION, ValueKind.PARAMETER} & self._kinds:
             counts = [each for each in self._all if each.root.kind is LineKind.LINE and self._tells(each)][:1]
-            if counts := self._used_states() or counts:
-                yield from map(self._of_lines, counts)
-                return
+            counts = self._used_states() or counts
             remedy = "Count the steps or epochs from where the checkpoint was made: `range(first_epoch, epochs)`."
             many = f"{abs(made - left)} step{'s' * (abs(made - left) != 1)} {'more' if made > left else 'fewer'}"
-            yield Omission(what=f"it makes {many} than the whole run", remedy=remedy)
+            other = Omission(what=f"it makes {many} than the whole run", remedy=remedy)
+            self.not_restored += map(self._of_lines, counts) if counts else [other]
 
     def without_steps(self, ended: str) -> Iterator[Omission]:
         """Yield what a run that makes no step goes on without: states that it holds otherwise, or where it ends."""
@@ -313,7 +318,7 @@ class _Compared:
         made = [change.location for change in self._resumed.changes()]
         loops = []
         for at in self._around(0):
-            while line := self._text(at).loop:
+            while line := self._texts[at].loop:
                 loops.append(at := f"{at.rpartition(':')[0]}:{line}")
         loop = next((at for at in loops if at in made), "")
         location, remedy = loop, "Let this loop begin behind the last step of the checkpoint: `range(first, steps)`."
@@ -335,11 +340,11 @@ class _Compared:
         lines = (line, *(frame.entered.parent_line for frame in frames))
         return [f"{frame.code.file}:{at}" for frame, at in zip(frames, lines, strict=False)]
 
-    def _of_root(self, root: Root, kinds: set[ValueKind]) -> Omission:
+    def _of_root(self, root: Root) -> Omission:
         """A call that differs, and of whose reason nothing is seen."""
         what, remedy = root.why or root.cause.words, _REMEDIES[None]
-        opaque = [path for path in self._text(_line(root)).reads if path in self._unseen]
-        if any(each.root.name == self._model for each in self._all) and not kinds & _OF_MODELS:
+        opaque = [path for path in self._texts[_line(root)].reads if path in self._unseen]
+        if any(each.root.name == self._model for each in self._all) and not self._kinds & _OF_MODELS:
             what = f"`{self._model}` differs in more than its parameters and buffers"
             remedy = "Give its modules what the whole run has set: `train()` or `eval()`, attributes such as `p`."
         elif opaque:
@@ -347,20 +352,13 @@ class _Compared:
             remedy = f"Give back how far `{opaque[0]}` has come: skip what it gave, or save it."
         return Omission(what=what, location=_line(root), remedy=remedy)
 
-    def _tell(self, omission: Omission, *, reaches: bool) -> Iterator[Omission]:
-        """Yield what reaches the training, once; keep what does not."""
-        if omission in self._told:
-            return
-        self._told[omission] = None
-        if reaches:
-            yield omission
-        else:
-            self.beside.append(omission)
+    def _tell(self, omission: Omission, *, reaches: bool) -> None:
+        if omission not in (*self.not_restored, *self.beside):
+            (self.not_restored if reaches else self.beside).append(omission)
 
     # --- states that torch's objects hold ---
 
-    def _of_lacks(self, explained: set[int]) -> Iterator[Omission]:
-        kinds = {lack.kind for lack in self._lacks}
+    def _of_lacks(self, explained: set[int]) -> None:
         data = (root for root in self._roots if root.loading is not None or root.cause is RootCause.INPUT_DATA)
         reads_other_data = any(id(root) not in explained for root in data)
         for lack in self._lacks:
@@ -371,16 +369,18 @@ class _Compared:
             if self._skips and lack.kind is ValueKind.HYPERPARAMETER:
                 continue  # the other rounds have other ones
             follows = self._skips and lack.kind is ValueKind.SCHEDULER
-            is_told = lack.kind is ValueKind.PARAMETER and self._gives_no_model(lack)
-            if is_explained or is_told or (follows and not self._held_otherwise(self._made_by(lack)[1])):
+            if lack.kind is ValueKind.PARAMETER:  # of tensors that the optimizer is given by their names the lines tell
+                given = self._texts[self._optimizer_at(lack.ahead)[0]].reads
+                is_explained |= any(each.root.name in given and self._tells(each) for each in self._all)
+            if is_explained or (follows and not self._held_otherwise(self._made_by(lack)[1])):
                 continue
             if lack.kind is ValueKind.HYPERPARAMETER:
-                if {ValueKind.OPTIMIZER_STATE, ValueKind.SCHEDULER} & kinds:
+                if {ValueKind.OPTIMIZER_STATE, ValueKind.SCHEDULER} & self._kinds:
                     continue
                 held = self._otherwise(None)
-                held = [each for each in held if LineMark.ITERATES not in self._text(each.root.location).calls]
+                held = [each for each in held if LineMark.ITERATES not in self._texts[each.root.location].calls]
                 for each in held:
-                    yield from self._tell(self._of_lines(each), reaches=True)
+                    self._tell(self._of_lines(each), reaches=True)
                 if held:
                     continue
             is_draw = root is not None and root.cause is RootCause.DRAW and not root.reaches_training
@@ -389,7 +389,7 @@ class _Compared:
             is_its_own = is_library and lack.kind is ValueKind.OUTSIDE  # a sum for its log, or an average
             reaches = (not is_draw or seeds or reads_other_data) and not is_its_own
             reaches = reaches and not self._only_begins_loaders(root)
-            yield from self._tell(self._of_state(lack), reaches=reaches)
+            self._tell(self._of_state(lack), reaches=reaches)
 
     def _only_begins_loaders(self, root: Root | None) -> bool:
         """Return whether nothing draws from a generator but loaders that give the same samples, and have no workers."""
@@ -398,19 +398,17 @@ class _Compared:
         values = self._values[0]
         calls, names, _ = values.draws
         is_it = [values.names[name].name == root.name for name in names.tolist()]
-        drawn = {values.group_of(call) for call in calls[np.array(is_it, np.bool_) & (calls >= root.call)].tolist()}
-        return all(group.op.startswith("aten.random_") and self._gives_the_same(_line(group), root) for group in drawn)
-
-    def _gives_the_same(self, line: str, root: Root) -> bool:
-        """Return whether the loader that ``line`` iterates gives the same samples from a root on, by itself."""
-        name, both = f"DataLoader at {line}", []
-        for values, call in zip(self._values, (root.call, root.other_call or 0), strict=True):
-            rows = values.moments_of(ValueKind.INDICES, name)
-            both.append(values.moments.digest[rows[values.moments.call[rows] >= call]].tolist())
-            if len(values.moments_of(ValueKind.WORKER_SEED, name)):
+        for group in {values.group_of(at) for at in calls[np.array(is_it, np.bool_) & (calls >= root.call)].tolist()}:
+            loader, both = f"DataLoader at {_line(group)}", []
+            for side, call in zip(self._values, (root.call, root.other_call), strict=True):
+                rows = side.moments_of(ValueKind.INDICES, loader)
+                both.append(side.moments.digest[rows[side.moments.call[rows] >= call]].tolist())
+            has_workers = any(len(side.moments_of(ValueKind.WORKER_SEED, loader)) for side in self._values)
+            pairs = [*zip(*both, strict=False)]
+            are_alike = bool(pairs) and all(ours == theirs for ours, theirs in pairs) and NO_VALUE not in both[0]
+            if has_workers or not (are_alike and group.op.startswith("aten.random_")):
                 return False
-        least = min(map(len, both))
-        return least > 0 and both[0][:least] == both[1][:least] and NO_VALUE not in both[0]
+        return True
 
     def _of_state(self, lack: NotRestored) -> Omission:
         root, name, made, kind = lack.root, "", "", lack.kind
@@ -483,11 +481,6 @@ class _Compared:
             return "", (*self._named_at(maker[0], "parameters"), *others, self._model)[0]
         return maker
 
-    def _gives_no_model(self, lack: NotRestored) -> bool:
-        """Return whether the optimizer is given tensors by their names, of which the lines tell."""
-        reads = self._text(self._optimizer_at(lack.ahead)[0]).reads
-        return any(each.root.name in reads and self._tells(each) for each in self._all)
-
     def _optimizer_words(self, ahead: int) -> str:
         """Which of several optimizers makes an update: its name, or a parameter, where several have one name."""
         made = self._optimizer_at(ahead)
@@ -503,7 +496,7 @@ class _Compared:
         path = next(iter(self._named_at(near, "step")), "optimizer")
         found = makers if len(makers) == 1 else [(near, path)]
         for at in self._around(ahead):
-            read = {part for path in self._text(at).reads for part in path.split(".")}
+            read = {part for path in self._texts[at].reads for part in path.split(".")}
             named = {path: (made, path) for made, path in makers if last(path) in read}
             if len(named) == 1:
                 found = [*named.values()]
@@ -534,7 +527,7 @@ class _Compared:
             return "" if loads is None else loads.location
         names = sorted(self._held_otherwise(name), key=lambda path: not is_plain(self._held[path][1]))
         gave = (self._resumed.gave(path, self._held[path][1]) for path in names)
-        naming = ((at, (*self._text(at).reads, *self._text(at).stores)) for at in gave)  # not what it is inside of
+        naming = ((at, (*self._texts[at].reads, *self._texts[at].stores)) for at in gave)  # not what it is inside of
         return next((at for at, paths in naming if any(last(name) in path.split(".") for path in paths)), "")
 
     def _held_otherwise(self, name: str) -> list[str]:
@@ -566,7 +559,7 @@ class _Compared:
         read = self._in_scope(self._resumed, self._loaded, function)
         paths = (path for text in self._resumed.statements.values() for path in text.reads if "." in path)
         holds = {path.partition(".")[0] for path in paths}
-        name = next((path for path in self._text(read).stores if path in holds), "")
+        name = next((path for path in self._texts[read].stores if path in holds), "")
         where = "" if name else f", where `checkpoint` is what {self._loaded or 'the resumed run'} loads"
         is_later = bool(read and made and self._order(made) > self._order(read))
         after = made if drawn or is_later else read
@@ -634,11 +627,8 @@ class _Compared:
 
     def _named_at(self, location: str, method: str = "") -> list[str]:
         """What a line asks for something, by name: ``average`` of ``average.update_parameters(model)``."""
-        asked = [path.rpartition(".") for path in self._text(location).reads if "." in path]
+        asked = [path.rpartition(".") for path in self._texts[location].reads if "." in path]
         return [owner for owner, _, attribute in asked if not method or attribute == method]
-
-    def _text(self, location: str) -> LineText:
-        return self._texts.get(location, LineText())
 
     def _optimizer_line(self, ahead: int = 0) -> str:
         """The line that makes the first common optimizer step, or a later one."""
@@ -652,12 +642,11 @@ class _Compared:
         """Yield what the first common update shows of gradients: parameters that have none, or passes that are lost."""
         sides = [digests_by_step(values, ValueKind.GRADIENT).get(step, {}) for values, step in self._sides]
         backward, passes = next((root for root in self._roots if root.phase is Phase.BACKWARD), None), self._passes
-        if not backward or ValueKind.PARAMETER in {lack.kind for lack in self._lacks}:
+        if not backward or ValueKind.PARAMETER in self._kinds:
             return
         if frozen := [name for name in sides[0] if name not in sides[1]]:
-            names = [name for name in self._held if last(name) == "requires_grad"]
-            flag = next((name for name in names if len({*self._held[name]}) > 1), "")
-            at = self._whole.gave(flag, self._held[flag][0]) if flag else ""
+            flags = (name for name in self._held if last(name) == "requires_grad" and len({*self._held[name]}) > 1)
+            at = next((self._whole.gave(flag, self._held[flag][0]) for flag in flags), "")
             many = f" and {len(frozen) - 1} more" if len(frozen) > 1 else ""
             where = f"; the whole run has set its `requires_grad` at {at}" if at else ""
             yield Omission(
@@ -695,17 +684,15 @@ class _Compared:
         return self._memo[key]
 
     def _find_otherwise(self, call: int, root: Root | None) -> list[ReadOtherwise]:
-        read = [each for each in self._read.get(call, ()) if each.is_seen]
+        read, states = [each for each in self._read[call] if each.is_seen], self._states
         found = [each for each in read if self._tells(each)]
         if not found and root is not None and root.reaches_training:
-            unseen = (each for each in self._read.get(call, ()) if not each.is_seen and is_plain(each.first))
+            unseen = (each for each in self._read[call] if not each.is_seen and is_plain(each.first))
             found = [each for each in unseen if each.root.kind is LineKind.STATE and self._tells(each)]
-        plain = (each for each in self._all if each.root.kind is LineKind.STATE and is_plain(each.first))
-        states = [each for each in plain if self._tells(each)]
         if not found and root is not None and root.cause is RootCause.ARGUMENT:  # it is given the number itself
             given = root.first, root.second
             found = [each for each in states if all(map(str.endswith, given, (f"={each.first}", f"={each.second}")))]
-        for path in self._text(_line(root)).reads if root is not None and root.reaches_training else ():
+        for path in self._texts[_line(root)].reads if root is not None and root.reaches_training else ():
             owner, _, attribute = path.rpartition(".")
             inside = [each for each in states if owner and last(each.root.name) == attribute]  # whoever holds it
             holder = [each for each in found if last(_name_of(each)) == last(owner) and not is_plain(each.first)]
@@ -738,7 +725,7 @@ class _Compared:
         name = _name_of(each)
         if name.startswith(GENERATOR):
             return name.removeprefix(GENERATOR) in _OF_HOST
-        text, is_state = self._text(each.root.location), each.root.kind is LineKind.STATE
+        text, is_state = self._texts[each.root.location], each.root.kind is LineKind.STATE
         iterates = not is_state and LineMark.ITERATES in text.calls and is_plain(each.first)
         if iterates and any(map(self._is_librarys, text.reads)):
             return False  # it is the data that differs
@@ -778,7 +765,7 @@ class _Compared:
             name = f'{holder}["{key}"]'
             if key not in self._named:  # no line names it
                 name, key, ours, theirs = holder, last(holder), "", ""
-        text = self._text(each.root.location)
+        text = self._texts[each.root.location]
         if each.root.kind is not LineKind.STATE and LineMark.ITERATES in text.calls:
             first = "the first round that the checkpoint has not made"
             key = f'checkpoint["{last(name)}"]'
@@ -797,15 +784,15 @@ class _Compared:
             save, give, key = f"{name}.state_dict()", f"{name}.load_state_dict(VALUE)", last(_object_of(each))
         elif theirs.startswith(OWN):
             makers = [text for text in self._resumed.statements.values() if key in map(last, text.stores)]
-            calls = " ".join(call for text in (self._text(at), *makers) for call in text.calls)  # or its class's
+            calls = " ".join(call for text in (self._texts[at], *makers) for call in text.calls)  # or its class's
             save, give = next((both for kind, both in _STATES_OF.items() if kind in calls), _STATES_OF["torch"])
             save, give = save.replace("NAME", name), give.replace("NAME", name)
         location = at or changed or next(iter(each.path), each.root.location)
         pasted = self._pasted(save, give, key, at, function="" if name.startswith("self.") else each.function)
         return Omission(what=what, location=location, remedy=pasted)
 
-    def _counters(self) -> Iterator[Omission]:
-        """Yield numbers that the program's lines count by: a count that nothing sets back counts as not restored."""
+    def _tell_counters(self) -> None:
+        """Tell numbers that the program's lines count by: a count that nothing sets back counts as not restored."""
         counting, resets = set[str](), Counter[str]()
         for change in self._whole.changes():
             for name, digest in change.changed.items():
@@ -820,7 +807,7 @@ class _Compared:
             is_own = name in self._held and name in counting and not self._is_librarys(name)
             if is_number and is_own and (name, each.first) in self._repeated:
                 is_count = _INTEGER.fullmatch(each.first) is not None and resets[name] <= 1
-                yield from self._tell(self._of_lines(each), reaches=is_count)
+                self._tell(self._of_lines(each), reaches=is_count)
 
 
 def _name_of(each: ReadOtherwise) -> str:
@@ -838,10 +825,6 @@ def _calling(run: RunLines, *beginnings: str) -> str:
         if any(name.startswith(beginnings) and name != "load_state_dict" for name in names):
             return change.location
     return ""
-
-
-def _holds_states(call: str) -> bool:
-    return _OF_TORCH.match(call) is not None and "swa_utils" not in call
 
 
 def _is_optimizer(call: str) -> bool:

@@ -8,7 +8,7 @@ that keep the order of both sides are taken, and what lies between two of them i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ def align(first: Ints, second: Ints, first_steps: Sequence[int] = (), second_ste
         matches += (
             Match(lo, lo2, hi - lo) for (lo, hi), (lo2, _) in zip(ours[begin:at], theirs[begin2:at2], strict=True)
         )
-    return list(_joined(sorted(matches)))
+    return _joined(matches)
 
 
 def gaps_of(matches: Sequence[Match], first: int, second: int, begins: tuple[int, int] = (0, 0)) -> list[Gap]:
@@ -72,20 +72,16 @@ def gaps_of(matches: Sequence[Match], first: int, second: int, begins: tuple[int
     return gaps
 
 
-def _joined(matches: Sequence[Match]) -> Iterator[Match]:
-    """Joins adjacent matches."""
-    last: Match | None = None
-    for match in matches:
-        if not match.length:
-            continue
-        if last is not None and (match.first, match.second) == (last.first + last.length, last.second + last.length):
-            last = Match(last.first, last.second, last.length + match.length)
-            continue
-        if last is not None:
-            yield last
-        last = match
-    if last is not None:
-        yield last
+def _joined(matches: Iterable[Match]) -> list[Match]:
+    """Puts matches in order, and joins adjacent ones."""
+    joined: list[Match] = []
+    for match in sorted(matches):
+        last = joined[-1] if joined else Match(0, 0, 0)
+        if joined and (match.first, match.second) == (last.first + last.length, last.second + last.length):
+            joined[-1] = Match(last.first, last.second, last.length + match.length)
+        elif match.length:
+            joined.append(match)
+    return joined
 
 
 def common_prefix(first: Ints, second: Ints) -> int:
@@ -101,7 +97,7 @@ def _equal_steps(first: Ints, second: Ints, ours: list[tuple[int, int]], theirs:
         np.array([numbers.setdefault(keys[lo:hi].tobytes(), len(numbers)) for lo, hi in steps], np.int64)
         for keys, steps in ((first, ours), (second, theirs))
     ]
-    return list(_joined(sorted(_block(signatures[0], signatures[1], Gap(0, len(ours), 0, len(theirs))))))
+    return _joined(_block(signatures[0], signatures[1], Gap(0, len(ours), 0, len(theirs))))
 
 
 def _block(first: Ints, second: Ints, block: Gap) -> Iterator[Match]:
@@ -189,35 +185,17 @@ def align_steps(
     ours, theirs = _cut(0, len(first), first_steps), _cut(0, len(second), second_steps)
     aligned: list[Match] = []
     for number, ((lo, hi), (lo2, hi2)) in enumerate(zip(ours, theirs, strict=False)):
-        some, others = first[lo:hi], second[lo2:hi2]
         if number:
-            matches = align(some, others)
-        else:
-            own = is_own[0][lo:hi], is_own[1][lo2:hi2]
-            matches = list(_from_its_own(_from_the_end(some, others), own))
+            matches = align(first[lo:hi], second[lo2:hi2])
+        else:  # from the end, so that an ambiguous call matches the last candidate
+            turned = align(first[lo:hi][::-1], second[lo2:hi2][::-1])[::-1]
+            matches = [Match(hi - lo - at - length, hi2 - lo2 - at2 - length, length) for at, at2, length in turned]
+            # What precedes the last gap before the step's own calls is no match.
+            begins = [int(np.argmax(own)) for own in (is_own[0][lo:hi], is_own[1][lo2:hi2])]
+            before = sum(match.first <= begins[0] and match.second <= begins[1] for match in matches)
+            matches = matches[max(0, before - 1) :]
         aligned += (Match(lo + begin, lo2 + begin2, length) for begin, begin2, length in matches)
     return aligned
-
-
-def _from_the_end(first: Ints, second: Ints) -> list[Match]:
-    """Aligns from the end, so that an ambiguous call matches the last candidate."""
-    matches = align(first[::-1], second[::-1])
-    turned = (
-        Match(len(first) - match.first - match.length, len(second) - match.second - match.length, match.length)
-        for match in reversed(matches)
-    )
-    return list(turned)
-
-
-def _from_its_own(matches: Sequence[Match], is_own: tuple[Flags, Flags]) -> Iterator[Match]:
-    """Drops matches that precede the last gap before the step's own calls."""
-    begins = [int(np.argmax(own)) if own.any() else 0 for own in is_own]
-    start = 0
-    for number, match in enumerate(matches):
-        if match.first > begins[0] or match.second > begins[1]:
-            break
-        start = number
-    yield from matches[start:]
 
 
 # --- two recordings ---------------------------------------------------------------------------------------
@@ -281,21 +259,20 @@ def pair(
     """Align two recordings from ``begins`` on. ``is_resumed``: the second recording's calls before the first common one
     are its setup, and either side may run longer. ``in_any_order``: threads decide the order of calls, so those of a
     step that read and wrote the same are paired first, wherever they stand in it, and only the rest is aligned."""
-    keys = _common_numbers(first.groups, second.groups)
-    sides = tuple(
-        numbers[values.group[begin:]] for values, numbers, begin in zip((first, second), keys, begins, strict=True)
-    )
-    starts = [  # a repeated number is one step
-        (values.steps[0][np.diff(values.steps[1], prepend=-1) != 0].astype(np.int64) - begin).tolist()
-        for values, begin in zip((first, second), begins, strict=True)
-    ]
+    sides: list[Ints] = []
+    starts: list[list[int]] = []
+    own: list[Flags] = []
+    for values, numbers, begin in zip(
+        (first, second), _common_numbers(first.groups, second.groups), begins, strict=True
+    ):
+        groups = values.group[begin:]
+        sides.append(numbers[groups])
+        is_first = np.diff(values.steps[1], prepend=-1) != 0  # a repeated number is one step
+        starts.append((values.steps[0][is_first].astype(np.int64) - begin).tolist())
+        of_step = [group.phase is not Phase.OTHER or bool(group.module) for group in values.groups]
+        own.append(np.array(of_step, np.bool_)[groups])
     if is_resumed:
-        of_training = [
-            np.array([group.phase is not Phase.OTHER or bool(group.module) for group in values.groups], np.bool_)
-            for values in (first, second)
-        ]
-        own = (of_training[0][first.group[begins[0] :]], of_training[1][second.group[begins[1] :]])
-        matches = align_steps(sides[0], sides[1], starts[0], starts[1], own)
+        matches = align_steps(sides[0], sides[1], starts[0], starts[1], (own[0], own[1]))
     else:
         matches = align(sides[0], sides[1], starts[0], starts[1])
     matches = [Match(start + begins[0], start2 + begins[1], length) for start, start2, length in matches]
@@ -373,16 +350,17 @@ def _counting(
             counting.pop()
     if counting and is_resumed and (counting[0].first, counting[0].second) == begins:
         counting.pop(0)
-    return tuple(gap for gap in counting if not (is_resumed and _is_made_anew(gap, second, begins[1])))
-
-
-def _is_made_anew(gap: Gap, second: Values, begin: int) -> bool:
-    """Return whether the resumed run allocates this memory in its first step, and the other has it from before."""
-    calls = range(gap.second, gap.second_end)
-    if gap.first < gap.first_end or second.step_of(gap.second) != second.step_of(begin):
-        return False
+    if not is_resumed:
+        return tuple(counting)
     drawing = set(second.draws[0].tolist())
-    return not any(int(second.inputs[call]) or call in drawing for call in calls)
+
+    def is_made_anew(gap: Gap) -> bool:
+        """Return whether the resumed run allocates this memory in its first step, and the other has it from before."""
+        if gap.first < gap.first_end or second.step_of(gap.second) != second.step_of(begins[1]):
+            return False
+        return not any(int(second.inputs[call]) or call in drawing for call in range(gap.second, gap.second_end))
+
+    return tuple(gap for gap in counting if not is_made_anew(gap))
 
 
 def _spread(matches: Sequence[Match], side: int) -> Ints:
@@ -417,16 +395,16 @@ def attach(pairs: AlignedCalls, columns: Callable[[Values], Columns]) -> Attache
     sides = (columns(pairs.first), columns(pairs.second))
     belongs: list[Ints] = []
     identities: list[Ints] = []
+    attached: list[Ints] = []
     for (calls, names, _), nodes, numbers in zip(sides, pairs.nodes, common, strict=True):
         node = np.append(nodes, -1)[np.minimum(calls, len(nodes))]
         node[node >= pairs.size] = -1
         belongs.append(node)
         identity = node * _MOST_NAMES + np.minimum(numbers[names], _MOST_NAMES - 1)
         identity = identity * _MOST_ALIKE + np.minimum(occurrences(identity), _MOST_ALIKE - 1)
-        identity[node < 0] = -1
-        identities.append(identity)
-    attached = [np.flatnonzero(identity >= 0) for identity in identities]
-    _, ours, theirs = np.intersect1d(identities[0][attached[0]], identities[1][attached[1]], return_indices=True)
+        attached.append(np.flatnonzero(node >= 0))
+        identities.append(identity[attached[-1]])
+    _, ours, theirs = np.intersect1d(identities[0], identities[1], return_indices=True)
     rows = attached[0][ours], attached[1][theirs]
     unequal = sides[0][2][rows[0]] != sides[1][2][rows[1]]
     other = (np.full(len(belongs[0]), -1, np.int64), np.full(len(belongs[1]), -1, np.int64))

@@ -50,10 +50,8 @@ class _Parameter(NamedTuple):
         dtypes = {one.form.dtype for one in (self, *others)}
         unit = max(map(half_unit, dtypes)) if len(dtypes) > 1 else 0.0
         norm, largest = sum(one.norm**2 for one in others) ** 0.5, max(one.largest for one in others)
-        of_norm = _OF_ORDER + 4 * unit / max(1, self.form.size) ** 0.5 + unit**2
-        return (
-            abs(self.norm - norm) <= of_norm * norm and abs(self.largest - largest) <= (_OF_ORDER + 2 * unit) * largest
-        )
+        of_norm = (_OF_ORDER + 4 * unit / max(1, self.form.size) ** 0.5 + unit**2) * norm
+        return abs(self.norm - norm) <= of_norm and abs(self.largest - largest) <= (_OF_ORDER + 2 * unit) * largest
 
 
 class _Side:
@@ -148,14 +146,13 @@ def _between(sides: tuple[_Side, _Side], groups: Sequence[_Group]) -> list[tuple
     chain = [at[number] for number in rising([other for _, other in at])]
     pairs: list[tuple[_Key, _Key]] = []
     for begins, ends in pairwise([(-1, -1), *chain, (len(orders[0]), len(orders[1]))]):
-        of_shape: list[dict[Hashable, list[_Key]]] = [defaultdict(list), defaultdict(list)]
-        for side, order, begin, end, found in zip(sides, orders, begins, ends, of_shape, strict=True):
-            for key in order[begin + 1 : end]:
+        of_shape = defaultdict[tuple[int, ...], tuple[list[_Key], list[_Key]]](lambda: ([], []))
+        for number, side in enumerate(sides):
+            for key in orders[number][begins[number] + 1 : ends[number]]:
                 if key in side.left:
-                    found[tuple(sorted(side.parameters[key].form.shape))].append(key)
-        for shape, ones in of_shape[0].items():
-            if len(ones) == len(others := of_shape[1][shape]):
-                pairs += zip(ones, others, strict=True)
+                    of_shape[tuple(sorted(side.parameters[key].form.shape))][number].append(key)
+        for ones, others in of_shape.values():
+            pairs += zip(ones, others, strict=True) if len(ones) == len(others) else ()
     return pairs
 
 
@@ -182,8 +179,8 @@ def _fused(sides: tuple[_Side, _Side]) -> Iterator[_Group]:
 def _modules_of(sides: tuple[_Side, _Side], parameters: Sequence[_Group]) -> list[_Group]:
     """Modules by name, by the parameters inside them, and those that hold together what several others do."""
     pairs = {module: module for module in sides[0].paths if module in sides[1].paths}
-    of_set: list[dict[Hashable, list[str]]] = [defaultdict(list), defaultdict(list)]
-    for at, (side, modules) in enumerate(zip(sides, of_set, strict=True)):
+    of_set = defaultdict[Hashable, tuple[list[str], list[str]]](lambda: ([], []))
+    for at, side in enumerate(sides):
         inside: dict[str, set[Hashable]] = defaultdict(set)
         for number, group in enumerate(parameters):
             parts = range(max(map(len, group)))
@@ -192,10 +189,9 @@ def _modules_of(sides: tuple[_Side, _Side], parameters: Sequence[_Group]) -> lis
                     inside[module].update((number, own) for own in (parts if len(group[at]) == 1 else (part,)))
         for module in sorted(inside, key=lambda module: module.count(".")):
             if module in side.paths and module not in pairs:
-                modules[frozenset(inside[module])].append(module)
-    for held, ones in of_set[0].items():
-        if len(ones) == len(others := of_set[1][held]):
-            pairs.update(zip(ones, others, strict=True))
+                of_set[frozenset(inside[module])][at].append(module)
+    for ones, others in of_set.values():
+        pairs.update(zip(ones, others, strict=True) if len(ones) == len(others) else ())
     groups: list[_Group] = [(((one, ""),), ((other, ""),)) for one, other in pairs.items()]
     taken = {*pairs}, {*pairs.values()}
     for group in parameters:

@@ -189,15 +189,14 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def numbered(self) -> tuple[Root, ...]:
         """All roots as a report numbers them: those of the displayed comparison, then those of the others."""
-        roots = {_place(root): root for root in self.roots}
-        drawn: list[Root] = []
-        keys: set[tuple[str, ...]] = set()
+        left = {_place(root): root for root in self.roots}
+        met: dict[tuple[str, ...], Root] = {}
+        drawn = []
         for root in self.divergence.roots:
-            merged = roots.get(_place(root), root)
-            is_further = _place(root) in keys
-            drawn.append(replace(root, arms=merged.arms) if is_further else merged)
-            keys.add(_place(root))
-        return (*drawn, *(root for root in self.roots if _place(root) not in keys))
+            first = met.get(_place(root))
+            drawn.append(replace(root, arms=first.arms) if first is not None else left.pop(_place(root), root))
+            met.setdefault(_place(root), drawn[-1])
+        return (*drawn, *left.values())
 
     @property
     def calls_compared(self) -> int:
@@ -250,19 +249,17 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         ended = [(code, [run.name for run in alike]) for code, alike in groupby(runs, lambda run: run.code)]
         if len(ended) < 2 and all(code >= 0 for code, _ in ended):
             return ""
-        return ", ".join(f"{' and '.join(names)} {_ended(code, len(names))}" for code, names in ended)
+        words = []
+        for code, names in ended:
+            name = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
+            killed = f"{'was' if len(names) == 1 else 'were'} killed by {name}"
+            words.append(f"{' and '.join(names)} {killed if code < 0 else f'ended with exit code {code}'}")
+        return ", ".join(words)
 
     @property
     def failed(self) -> tuple[Run, ...]:
         """Runs that failed."""
         return tuple(run for run in self.runs if run.code and not run.stopped)
-
-
-def _ended(code: int, runs: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    name = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
-    return f"{'was' if runs == 1 else 'were'} killed by {name}"
 
 
 def not_followed(runs: Iterable[Family]) -> tuple[int, int]:
@@ -312,22 +309,19 @@ def outcomes(
 ) -> dict[str, Outcome]:
     """Return the outcome of each arm; ``changed`` and ``notes`` describe the arms."""
     by_place = {_place(root): root for root in roots}
-
-    def in_order(divergences: Iterable[Divergence]) -> list[Divergence]:
-        return sorted(divergences, key=lambda divergence: divergence.begins)
-
-    return {
-        arm: Outcome(
+    found = {}
+    for arm, divergences in compared.items():
+        in_order = sorted(divergences, key=lambda divergence: divergence.begins)
+        found[arm] = Outcome(
             agrees=all(divergence.agrees and not (divergence.ends and arm == UNVARIED) for divergence in divergences),
             changed=changed[arm],
             calls_compared=min((divergence.calls_compared for divergence in divergences), default=0),
             runs=len(divergences),
-            first=next((by_place[_place(each.roots[0])] for each in in_order(divergences) if each.roots), None),
+            first=next((by_place[_place(each.roots[0])] for each in in_order if each.roots), None),
             alone=sum(root.arms == (arm,) for root in by_place.values()),
             note=notes.get(arm, ""),
         )
-        for arm, divergences in compared.items()
-    }
+    return found
 
 
 # --- what to change next: for each root, each hold that explains, each input that differs ---
@@ -341,7 +335,6 @@ _OF_TABLES = (
     RootCause.UNWRITTEN_MEMORY,
     RootCause.COLLECTIVE,
 )
-_OPTIONAL = "It is optional: what differs reaches nothing that trains."
 #: Lines that may be why runs end differently which the plan names, each of another kind.
 _MOST_POSSIBLE = 3
 _ORDER = (
@@ -382,40 +375,40 @@ def next_steps(
     # What hangs on another change keeps its place behind it.
     leading = [change for change in told if change.roots and not change.needs]
     is_told = cause is not None and cause.circumstances == ("settings",) and any(change.sets for change in leading)
-    ordered = [
-        *_lines(repeated, is_spoken=any(1 in change.roots for change in leading)),
-        *(() if is_told or is_held else _held(repeated)),
-        *leading,
-        *(
-            PlannedChange(number=0, title=title, remedy=remedy, where=where, roots=tuple(numbers))
-            for (title, remedy, where), numbers in steps.items()
-        ),
-        *_left(repeated),
-        *(change for change in told if change not in leading),
-    ]
+    ordered = [*_lines(repeated, is_spoken=any(1 in change.roots for change in leading))]
+    if cause is not None and cause.remedy and not (is_told or is_held):
+        ordered.append(  # what makes permanent what made the runs agree
+            PlannedChange(
+                number=0,
+                title=f"Remove what differs: runs agree when {cause.clause}",
+                remedy=f"{cause.remedy[:1].upper()}{cause.remedy[1:]}.",
+                where=_line(repeated.first) if repeated.first is not None else "the whole process",
+                roots=tuple(range(1, len(repeated.numbered) + 1)),
+            )
+        )
+    ordered += leading
+    for (title, remedy, where), numbers in steps.items():
+        ordered.append(PlannedChange(number=0, title=title, remedy=remedy, where=where, roots=tuple(numbers)))
+    ordered += [*_left(repeated), *(change for change in told if change not in leading)]
     moved = {change.number: number for number, change in enumerate(ordered, 1)}
-    numbered, is_optional = [], _trains_alike(repeated)
-    for number, change in enumerate(ordered, 1):
-        needs = (replace(need, changes=tuple(sorted(moved[other] for other in need.changes))) for need in change.needs)
-        remedy = f"{change.remedy} {_OPTIONAL}".strip() if is_optional and change.roots else change.remedy
-        numbered.append(replace(change, number=number, needs=tuple(needs), remedy=remedy))
-    return tuple(numbered)
-
-
-def _trains_alike(repeated: Repeated) -> bool:
-    """Whether all that trains was compared and agrees, although calls differ."""
     shown = repeated.divergence
     is_whole = shown.reaches_nothing and shown.states_compared > 0 and not (shown.is_inference or any(shown.partial))
     differs = any(root.reaches_training for root in repeated.numbered)
-    return is_whole and not differs and not any(end.kind in OF_TRAINING for end in shown.ends)
+    trains_alike = is_whole and not differs and not any(end.kind in OF_TRAINING for end in shown.ends)
+    numbered = []
+    for number, change in enumerate(ordered, 1):
+        needs = (replace(need, changes=tuple(sorted(moved[other] for other in need.changes))) for need in change.needs)
+        optional = "It is optional: what differs reaches nothing that trains." if trains_alike and change.roots else ""
+        remedy = f"{change.remedy} {optional}".strip()
+        numbered.append(replace(change, number=number, needs=tuple(needs), remedy=remedy))
+    return tuple(numbered)
 
 
 def _speaks_of(finding: Finding, root: Root) -> bool:
     """Return whether the finding is about the call, or about what the root was seen to come from."""
     if finding.about is not About.CALL:
-        seed = root.seed.location if root.seed is not None else ""
-        is_its_generator = root.cause is RootCause.DRAW and finding.name == f"generator {root.name}"
-        if (seed and finding.location == seed) or is_its_generator:
+        is_its_seed = root.seed is not None and finding.location == root.seed.location != ""
+        if is_its_seed or (root.cause is RootCause.DRAW and finding.name == f"generator {root.name}"):
             return True
     at = (finding.op, finding.phase, finding.location)
     return root.cause in _OF_TABLES and at == (root.op, root.phase, root.location)
@@ -471,20 +464,6 @@ def remedy_of(source: LineSource) -> str:
     remedy = f"make what is in {source.opaque} the same in every run" if source.opaque else remedy
     remedy = "; ".join(row.remedy for row in rows_of(source)) or remedy
     return f"{remedy[:1].upper()}{remedy[1:]}."
-
-
-def _held(repeated: Repeated) -> Iterator[PlannedChange]:
-    """Yield the changes that make permanent what made the runs agree."""
-    cause = repeated.cause
-    if cause is not None and cause.remedy:
-        first = repeated.first
-        yield PlannedChange(
-            number=0,
-            title=f"Remove what differs: runs agree when {cause.clause}",
-            remedy=f"{cause.remedy[:1].upper()}{cause.remedy[1:]}.",
-            where=_line(first) if first is not None else "the whole process",
-            roots=tuple(range(1, len(repeated.numbered) + 1)),
-        )
 
 
 def _line(root: Root) -> str:

@@ -79,13 +79,9 @@ def resumed_from(first: Values, second: Values, stopped_after: int) -> int | Non
         return sum(ours.get(step + ahead) == theirs[begin + ahead] for ahead in updates)
 
     def agreeing(step: int) -> tuple[int, int, bool, int]:
-        states = states_at(first, step)
-        return (
-            same(step),
-            sum(states.get(key, (None,))[0] == digest for key, (digest, _) in begins.items()),
-            step <= stopped_after,
-            step if step <= stopped_after else -step,
-        )
+        states, is_early = states_at(first, step), step <= stopped_after
+        alike = sum(states.get(key, (None,))[0] == digest for key, (digest, _) in begins.items())
+        return same(step), alike, is_early, step if is_early else -step
 
     return max(filter(same, ours), key=agreeing, default=None)
 
@@ -111,19 +107,19 @@ def _parameters(values: Values) -> dict[int, int]:
 
 def not_restored(pairs: AlignedCalls, resumed: Resumed, roots: Iterable[Root]) -> tuple[NotRestored, ...]:
     """Return the states that the second run did not restore."""
-    missing = {(state.kind, state.name, state.ahead): state for state in _missing(pairs, resumed)}
+    missing = list(_missing(pairs, resumed))
     for root in roots:
         kind = root.cause.lacks
         if root.cause is RootCause.INPUT_DATA and root.kind is ValueKind.OUTSIDE:
             continue  # NumPy data or a constant: not in a checkpoint
-        if kind is None and root.cause is RootCause.INITIAL_STATE and root.kind is not None:
+        if root.cause is RootCause.INITIAL_STATE:
             kind = root.kind
         if kind is None and root.loading is not None and root.loading.indices_agree is False:
             kind = ValueKind.DATA_POSITION  # the data set makes its samples of the index
-        if kind is not None and not any(lacking is kind for lacking, *_ in missing):
+        if kind is not None and not any(state.kind is kind for state in missing):
             ahead = root.step - resumed.first_step
-            missing[kind, root.name, ahead] = NotRestored(kind=kind, name=root.name, root=root, ahead=ahead)
-    return tuple(missing.values())
+            missing.append(NotRestored(kind=kind, name=root.name, root=root, ahead=ahead))
+    return tuple(missing)
 
 
 def without_orders_drawn(roots: Iterable[Root]) -> tuple[Root, ...]:
@@ -163,17 +159,10 @@ def _missing(pairs: AlignedCalls, resumed: Resumed) -> Iterator[NotRestored]:
             if lost and not there:
                 yield NotRestored(kind=kind, name=names[0], count=len(names), has_none=True, ahead=ahead)
             elif lost or other:
-                name = (lost or other)[0]
-                (_, before), after = ours[kind, name], theirs.get((kind, name))
-                yield NotRestored(
-                    kind=kind,
-                    name=name,
-                    count=len(lost + other),
-                    is_missing=after is None,
-                    first=before,
-                    second="" if after is None else after[1],
-                    ahead=ahead,
-                )
+                name, count = (lost or other)[0], len(lost + other)
+                state = NotRestored(kind=kind, name=name, count=count, is_missing=bool(lost), ahead=ahead)
+                (_, before), (_, after) = ours[kind, name], theirs.get((kind, name), (0, ""))
+                yield msgspec.structs.replace(state, first=before, second=after)
 
 
 def first_updates(values: Values, begin: int) -> list[int]:

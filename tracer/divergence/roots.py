@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -32,7 +33,7 @@ from tracer.names import (
 from tracer.ops import bare_name
 from tracer.trace.differences import NOT_SET, SettingDifference, differing_settings
 from tracer.trace.file import Trace
-from tracer.trace.records import Event, Loader, Tried
+from tracer.trace.records import Event, Tried
 from tracer.trace.values import Group, Mark, ValueKind, Values
 from tracer.trace.values.columns import NO_DIGEST, Name, places_of, without_places
 
@@ -78,25 +79,23 @@ class RootEvidence:
 
     def root(self) -> Root:
         """The root with its cause and reason; what follows from it is not counted yet."""
-        way = self.candidate.way
-        shows = Shows.at(way, self)
-        root = replace(self._bare_root(), cause=shows.cause, shows=shows, why=shows.says)
+        node, way, shows = self.candidate.node, self.candidate.way, Shows.at(self.candidate.way, self)
+        if not self.pairs.is_gap(node):
+            root = _root_at(self.first, int(self.pairs.at[0][node]), other_call=int(self.pairs.at[1][node]))
+        else:
+            gap = self.pairs.gaps[node - self.pairs.size]
+            has_first = gap.first < gap.first_end
+            root = _root_at(self.first, gap.first) if has_first else _root_at(self.second, gap.second, only_second=True)
+        root = replace(root, cause=shows.cause, shows=shows, why=shows.says)
         if shows in _DETAILS:
             root = _DETAILS[shows](self, root)
         if shows is Shows.PART and (part := self.read_part) is not None:
             root = replace(root, kind=part.kind, name=part.name)
-        if root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT):
-            root = self._with_loader(root)
+        is_loaded = root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT) and root.loading is None
+        if is_loaded and not root.only_second and (loads := loads_in(root.call, self.first)) is not None:
+            loading = self._loading(loads[0], root, position=loads[1])
+            root = replace(root, loading=loading, why=root.why + loading.says)
         return root if way in (RootKind.GAP, RootKind.AHEAD) else self.compared.tables.beside(root, self.first)
-
-    def _bare_root(self) -> Root:
-        """A root at a pair, or at a call that only one recording has, without a cause."""
-        node = self.candidate.node
-        if not self.pairs.is_gap(node):
-            return _root_at(self.first, int(self.pairs.at[0][node]), other_call=int(self.pairs.at[1][node]))
-        gap = self.pairs.gaps[node - self.pairs.size]
-        has_first = gap.first < gap.first_end
-        return _root_at(self.first, gap.first) if has_first else _root_at(self.second, gap.second, only_second=True)
 
     # --- what conditions read ---
 
@@ -120,7 +119,7 @@ class RootEvidence:
     @cached_property
     def _tried(self) -> Tried:
         """The outcome of replaying these calls."""
-        return self.compared.tables.tried(self._group) or Tried()
+        return self.compared.tables.tried.get(_key(self._group), Tried())
 
     @cached_property
     def _entry(self) -> Name:
@@ -280,41 +279,83 @@ class RootEvidence:
         name = self._entry.name
         loader = name.partition(", [")[0]  # without the path within the batch
         position = int(self.compared.values[self.candidate.side].entries.position[self.candidate.row])
-        first, second = (_batches(side, loader) for side in self.compared.values)
-        there = (at for at, digest in first.items() if digest == second.get(position) and at != position)
-        elsewhere = next(there, None)
-        loading = loading_of(
-            loader, root, self.compared.values, self.compared.recordings, is_resumed=self.pairs.is_resumed
-        )
-        why = f"{name or 'the loader'} yielded a different batch{f' at position {position}' if position >= 0 else ''}"
-        if elsewhere is not None:
+        batches: tuple[dict[int, int], dict[int, int]] = {}, {}
+        for values, digests in zip(self.compared.values, batches, strict=True):
+            for row in values.moments_of(ValueKind.BATCH, loader).tolist():
+                digests.setdefault(int(values.moments.position[row]), int(values.moments.digest[row]))
+        wanted = batches[1].get(position)
+        elsewhere = next((str(at) for at, digest in batches[0].items() if digest == wanted and at != position), "")
+        loading = self._loading(loader, root)
+        at = str(position) if position >= 0 else ""
+        why = f"{name or 'the loader'} yielded a different batch{at and f' at position {at}'}"
+        if elsewhere:
             why += f": the second run's is the first run's batch {elsewhere}, so their order differs"
-        root = replace(root, kind=ValueKind.BATCH, name=name, why=why + loading.says, loading=loading)
-        at = str(position) if position >= 0 else "", "" if elsewhere is None else str(elsewhere)
-        return replace(root, first=at[0], second=at[1])
+        why += loading.says
+        return replace(root, kind=ValueKind.BATCH, name=name, why=why, loading=loading, first=at, second=elsewhere)
 
-    def _with_loader(self, root: Root) -> Root:
-        """With the loader that made the call, where it loads a batch in the training process."""
-        if root.loading is not None or root.only_second or (loads := loads_in(root.call, self.first)) is None:
-            return root
-        loading = loading_of(
-            loads[0],
-            root,
-            self.compared.values,
-            self.compared.recordings,
-            position=loads[1],
-            is_resumed=self.pairs.is_resumed,
+    def _loading(self, name: str, root: Root, position: int | None = None) -> Loading:
+        """What both recordings show of a loader until it gave the batch that ``root`` reads, or loads ``position``."""
+        sides = (self.first, root.call), (self.second, root.call if root.other_call is None else root.other_call)
+
+        def agree(kind: ValueKind, of: str, *, only_last: bool) -> bool | None:
+            """Return whether both runs had the same states until then; ``None`` without any."""
+            ours, theirs = (_digests(kind, of, values, call) for values, call in sides)
+            if not ours or not theirs or NO_DIGEST in (*ours, *theirs):
+                return None
+            return ours[-1:] == theirs[-1:] if only_last else ours == theirs
+
+        line = name.removeprefix("DataLoader at ")
+        loaders = []
+        for trace in self.compared.traces:
+            there = [loader for loader in trace.loaders if line in loader.iterated_at]
+            loaders += there if len(there) == 1 else []  # of several at one line nobody knows which
+        is_resumed = self.pairs.is_resumed  # and has not loaded what came before
+        indices_agree = agree(ValueKind.INDICES, name, only_last=is_resumed)
+        seeds_agree = agree(ValueKind.WORKER_SEED, name, only_last=is_resumed)
+        order_from = _order_from(line, sides) if indices_agree is False else ""
+        said = [] if position is None else [f"{name} loads batch {position} here"]
+        if indices_agree is not None:
+            order = f": it drew them from generator {order_from} in another state" if order_from else ""
+            said.append(f"the sampler's indices {'agree' if indices_agree else 'differ'}{order}")
+        elif loaders:
+            of_itself = "its data set gives the order itself, so there are no indices to compare"
+            said.append("its indices were not seen" if loaders[0].sampler else of_itself)
+        if seeds_agree is not None:
+            said.append(f"its workers' seeds {'agree' if seeds_agree else 'differ'}")
+        for loader in loaders[:1]:
+            method = f" in {loader.fetched_by} ({loader.fetched_at})" if loader.fetched_by else ""
+            kinds = [kind for kind in _OF_HOST if agree(ValueKind.GENERATOR, kind.value, only_last=True) is False]
+            if loader.workers:
+                said.append(f"what its workers drew{method} was not seen")
+            elif kinds:
+                moved = " and ".join(map(_OF_HOST.__getitem__, kinds))
+                said.append(f"it is loaded in the training process{method}, where {moved} was in another state")
+        says = "".join(f"; {words}" for words in said)
+        return Loading(
+            loader=name, indices_agree=indices_agree, seeds_agree=seeds_agree, order_from=order_from, says=says
         )
-        return replace(root, loading=loading, why=root.why + loading.says)
 
     def _drawn(self, root: Root) -> Root:
+        """Where the generator came to another state, and who seeded it, with the numbers of both runs."""
         candidate = self.candidate
         name = self.first.names[int(self.first.draws[1][candidate.row])].name
         earlier = place(self.first, int(self.pairs.at[0][candidate.earlier])) if candidate.earlier >= 0 else None
         root = replace(root, kind=ValueKind.GENERATOR, name=name, earlier=earlier)
         if self.pairs.is_resumed and earlier is None:
             return self._restored(root)
-        seed = self._with_values(_seeded(name, self.compared.recordings[0]) if earlier is None else None, name)
+        trace, seed = self.compared.recordings[0].trace, None
+        for generator in trace.generators if trace is not None and earlier is None else ():
+            is_machines = generator.origin is SeedOrigin.MACHINE
+            if seed is None and generator.name == name and (is_machines or generator.seeded_at):
+                seed = Seed(location=generator.seeded_at, is_machines=is_machines)
+        first, second = (
+            {event.location: event.seed for event in _seeds_of(recording, name) if event.seed}
+            for recording in self.compared.recordings
+        )
+        both = {at: (number, second[at]) for at, number in first.items() if at in second}
+        differing = (at for at, (ours, theirs) in both.items() if ours != theirs)
+        if (at := seed.location if seed is not None else next(differing, "")) in both:
+            seed = replace(seed or Seed(location=at), first=both[at][0], second=both[at][1])
         since = " before its first recorded draw"
         if earlier is not None and GeneratorKind.spelt(name) is GeneratorKind.PASSED:
             root, since = replace(root, earlier=None), ""  # several have that name: the draw may be another's
@@ -350,19 +391,6 @@ class RootEvidence:
         why = f"the generator {root.name} was in a different state{since}"
         return replace(root, earlier=earlier, seed=seed, why=why)
 
-    def _with_values(self, seed: Seed | None, generator: str) -> Seed | None:
-        """With the numbers of both runs; where the line is not known, that of a seed that differs."""
-        first, second = (
-            {event.location: event.seed for event in _seeds_of(recording, generator) if event.seed}
-            for recording in self.compared.recordings
-        )
-        both = {place: (number, second[place]) for place, number in first.items() if place in second}
-        differing = (location for location, (ours, theirs) in both.items() if ours != theirs)
-        place = seed.location if seed is not None else next(differing, "")
-        if place not in both:
-            return seed
-        return replace(seed or Seed(location=place), first=both[place][0], second=both[place][1])
-
     def _ahead(self, root: Root) -> Root:
         """It draws otherwise, and the draw that finds the generator in another state comes later."""
         calls, names, _ = self.first.draws
@@ -393,7 +421,12 @@ class RootEvidence:
 
     def _other_tensors(self, root: Root) -> Root:
         """No op shows why it is given other tensors: Python chose them."""
-        sources = (_sources(values, call) for values, call in self._calls)
+        sources: list[list[str]] = [[], []]
+        for (values, call), words in zip(self._calls, sources, strict=True):
+            for origin in values.origins_of(call).tolist():
+                name = values.entered_by(origin) if origin < 0 else None
+                from_call = "" if name else f"call {origin:,}, {place(values, origin).words}"
+                words.append(f"the {name.kind.value} {name.name}".rstrip() if name else from_call)
         ours, theirs = next((pair for pair in zip(*sources, strict=False) if pair[0] != pair[1]), ("", ""))
         pairs = f": {ours} in the first run, {theirs} in the second" if ours and theirs else ""
         return replace(root, first=ours, second=theirs, why=root.why + pairs)
@@ -408,12 +441,16 @@ class RootEvidence:
             for values, origins in zip(sides, kept, strict=True)
         ]
         own = (digests[0] - digests[1], digests[1] - digests[0])
-        several = (name for values, of in zip(sides, own, strict=True) for name in _states_of(values, of))
         # A small number is met elsewhere too, so a state that agrees in this step is not what is read.
         calls = root.call, root.call if root.other_call is None else root.other_call
         now = [states_at(values, values.step_of(call)) for values, call in zip(sides, calls, strict=True)]
         both = {key for key, (digest, _) in now[0].items() if now[1].get(key, (None,))[0] == digest}
-        state = next((name for name in several if (name.kind, name.name) not in both), None)
+        several = (
+            values.names[name]
+            for values, of in zip(sides, own, strict=True)
+            for name in values.moments.name[np.isin(values.moments.digest, list(of))].tolist()
+        )
+        state = next((each for each in several if each.kind in _KEPT and (each.kind, each.name) not in both), None)
         is_loaded = any(_is_loaded(values, origins) for values, origins in zip(sides, kept, strict=True))
         writes = root.op.partition(".")[2].partition(".")[0].endswith("_")
         is_part = root.phase is Phase.OTHER and not (root.module or writes or any(own))
@@ -511,25 +548,6 @@ def _draw_of(draw: CallPlace) -> str:
     return f"{draw.op} at {draw.location or draw.called_from or 'an unknown line'}"
 
 
-def _sources(values: Values, call: int) -> Iterator[str]:
-    """The origin of each input of a call, in words."""
-    for origin in values.origins_of(call).tolist():
-        if origin >= 0:
-            yield f"call {origin:,}, {place(values, origin).words}"
-        else:
-            name = values.entered_by(origin)
-            yield f"the {name.kind.value} {name.name}".rstrip()
-
-
-def _states_of(values: Values, digests: Iterable[int]) -> Iterator[Name]:
-    """The states that had one of ``digests``."""
-    moments = values.moments
-    for row in np.flatnonzero(np.isin(moments.digest, list(digests))).tolist():
-        name = values.names[int(moments.name[row])]
-        if name.kind in _KEPT:
-            yield name
-
-
 def _is_loaded(values: Values, origins: list[int]) -> bool:
     """Return whether one of ``origins`` goes back to a loader's batch by calls that prepare data alone."""
     visited: set[int] = set()
@@ -549,29 +567,11 @@ def _is_loaded(values: Values, origins: list[int]) -> bool:
     return False
 
 
-def _batches(values: Values, name: str) -> dict[int, int]:
-    """Position -> digest of the batches of one loader, its first epoch."""
-    moments = values.moments
-    digests: dict[int, int] = {}
-    for row in values.moments_of(ValueKind.BATCH, name).tolist():
-        digests.setdefault(int(moments.position[row]), int(moments.digest[row]))
-    return digests
-
-
 def _seeds_of(recording: Recording, generator: str) -> Iterator[Event]:
     """The times at which the program seeded or restored this kind of generator."""
     for event in recording.trace.events if recording.trace is not None else ():
         if event.kind is EventKind.SEED and GeneratorKind.spelt(event.name) is GeneratorKind.spelt(generator):
             yield event
-
-
-def _seeded(name: str, recording: Recording) -> Seed | None:
-    """Return the seeding of a generator, as the first run's trace has it."""
-    for generator in recording.trace.generators if recording.trace is not None else ():
-        is_machines = generator.origin is SeedOrigin.MACHINE
-        if generator.name == name and (is_machines or generator.seeded_at):
-            return Seed(location=generator.seeded_at, is_machines=is_machines)
-    return None
 
 
 def _seeded_from(seed: Seed | None) -> str:
@@ -597,28 +597,29 @@ class Tables:
 
     def __init__(self, recording: Recording, findings: Sequence[Finding] | None, replayed: Trace | None = None) -> None:
         """``replayed``: a further recording, in which calls were replayed on the spot."""
-        self._tried: dict[_Key, Tried] = {}
+        self.tried: dict[_Key, Tried] = {}
+        """The outcome of replaying calls on the spot."""
         for trace in (recording.trace, replayed):
             if trace is not None:
-                self._tried |= {_key(call): call.tried for call in trace.calls if call.tried is not None}
+                self.tried |= {_key(call): call.tried for call in trace.calls if call.tried is not None}
         self.worst: dict[_Key, Finding] = {}
-        self._inside: dict[str, list[Finding]] = {}
+        self._inside = defaultdict[str, list[Finding]](list)
         """By region: what was found in it, the worst first."""
-        trace = recording.trace
-        findings = None if trace is None else findings
-        calls = () if trace is None or findings is None else trace.calls
-        self._judged = {call.region or _key(call) for call in calls}
+        self._judged = set[str | _Key]()
         """Calls that were judged, and regions whose ops were."""
-        self._adding: dict[str, tuple[str, ...]] = {
-            region.id: tuple(kernel.name for kernel in region.kernels if kernel.adds_in_any_order)
-            for region in (trace.regions if trace is not None else ())
-        }
+        self._adding: dict[str, list[str]] = {}
         """By region: its kernels that add atomically."""
+        if (trace := recording.trace) is None:
+            return
+        for region in trace.regions:
+            self._adding[region.id] = [kernel.name for kernel in region.kernels if kernel.adds_in_any_order]
+        if findings is not None:
+            self._judged = {call.region or _key(call) for call in trace.calls}
         for finding in sorted(findings or (), key=lambda finding: SEVERITY.index(finding.verdict)):
             if finding.about is About.CALL:
                 self.worst.setdefault(_key(finding), finding)
-                for region in finding.regions:
-                    self._inside.setdefault(region, []).append(finding)
+                for region_id in finding.regions:
+                    self._inside[region_id].append(finding)
 
     def beside(self, root: Root, values: Values) -> Root:
         """The root with what the tables say of its call."""
@@ -630,15 +631,11 @@ class Tables:
         is_of_tables = root.cause.is_of_op or (root.shows is not None and root.shows.is_against_tables)
         return replace(root, why=root.why + of_tables(root)) if is_of_tables else root
 
-    def tried(self, group: Group) -> Tried | None:
-        """Return the outcome of replaying these calls on the spot; ``None`` if they were not."""
-        return self._tried.get(_key(group))
-
     def calls_deterministic(self, group: Group) -> bool:
         """Return whether the tables list nothing that varies in these calls."""
         if not group.region:
             return self._of(group)[1] in SAFE
-        is_safe = all(finding.verdict in SAFE for finding in self._inside.get(group.region, ()))
+        is_safe = all(finding.verdict in SAFE for finding in self._inside[group.region])
         return group.region in self._judged and not self._adding.get(group.region) and is_safe
 
     def _of(self, group: Group) -> tuple[str, Verdict | None]:
@@ -650,7 +647,7 @@ class Tables:
 
     def _in_region(self, root: Root) -> Root:
         """With the line in a compiled region that is suspected, and its kernels that add atomically."""
-        inside, adding = self._inside.get(root.region, []), self._adding.get(root.region, ())
+        inside, adding = self._inside[root.region], self._adding.get(root.region, [])
         varying = [finding for finding in inside if finding.verdict in AT_RISK]
         suspects = [finding for finding in varying if set(finding.kernels) & set(adding)] or varying
         if suspects:
@@ -667,7 +664,18 @@ class Tables:
         elif not adding and root.region in self._judged:
             root = replace(root, verdict=inside[0].verdict if inside else Verdict.DETERMINISTIC)
         places = dict.fromkeys(CallPlace(op=finding.op, location=finding.location).words for finding in suspects)
-        return replace(root, why=root.why + _of_region(root, adding, " and ".join(list(places)[:_MOST])))
+        ops = " and ".join(list(places)[:_MOST])
+        said = ""
+        if adding:
+            names = " and ".join(adding[:_MOST])
+            names += f" and {len(adding) - _MOST} more" if len(adding) > _MOST else ""
+            are, add = ("are its kernels", "add") if len(adding) > 1 else ("is its kernel", "adds")
+            said = f"; suspected {are} {names}, which {add} atomically{f', of {ops}' if ops else ''}"
+        elif ops:
+            said = f"; suspected in it: {ops}{of_tables(root)}"
+        elif root.verdict is None:
+            said = "; what is inside it is unknown"
+        return replace(root, why=root.why + said)
 
 
 def of_tables(root: Root) -> str:
@@ -680,17 +688,6 @@ def of_tables(root: Root) -> str:
     if root.verdict is Verdict.UNKNOWN:
         return f"; the table has no answer{named}"
     return f"; the table expects it{named}: {root.verdict}"
-
-
-def _of_region(root: Root, adding: Sequence[str], ops: str) -> str:
-    """The suspect in a compiled region: kernels that add atomically, and the ops that went into them."""
-    if adding:
-        names = " and ".join(adding[:_MOST]) + (f" and {len(adding) - _MOST} more" if len(adding) > _MOST else "")
-        are, add = ("are its kernels", "add") if len(adding) > 1 else ("is its kernel", "adds")
-        return f"; suspected {are} {names}, which {add} atomically{f', of {ops}' if ops else ''}"
-    if ops:
-        return f"; suspected in it: {ops}{of_tables(root)}"
-    return "; what is inside it is unknown" if root.verdict is None else ""
 
 
 def _key(record: object) -> _Key:
@@ -717,8 +714,9 @@ def changed_settings(first: Recording, second: Recording) -> tuple[SettingDiffer
         if setting.name not in _SEEDS and (is_variable or NOT_SET not in setting.values):
             changed[setting.name] = setting
     if first.trace is not None and second.trace is not None:
+        kinds = (EventKind.SETTING, EventKind.VARIABLE)
         sides = [
-            {(event.name, event.location): event.value for event in trace.events if event.kind in _MADE}
+            {(event.name, event.location): event.value for event in trace.events if event.kind in kinds}
             for trace in (first.trace, second.trace)
         ]
         for key in dict.fromkeys((*sides[0], *sides[1])):
@@ -728,16 +726,13 @@ def changed_settings(first: Recording, second: Recording) -> tuple[SettingDiffer
     return tuple(changed.values())
 
 
-_MADE = (EventKind.SETTING, EventKind.VARIABLE)
-
-
 # --- how a batch came about ---
 
 
 #: Global generators that a data set may draw from in the training process.
-_OF_HOST = (GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value)
-#: Global generators, as sentences speak of them.
-_GENERATORS = {"python": "Python's `random`", "numpy": "NumPy's `numpy.random`", "torch": "torch's own generator"}
+_OF_HOST = {GeneratorKind.PYTHON: "Python's `random`", GeneratorKind.NUMPY: "NumPy's `numpy.random`"}
+#: Draws from which a sampler's order comes: a seed for a generator of its own, and the permutation.
+_OF_ORDER = 2
 
 
 def loads_in(call: int, values: Values) -> tuple[str, int] | None:
@@ -751,85 +746,16 @@ def loads_in(call: int, values: Values) -> tuple[str, int] | None:
     return None
 
 
-def loading_of(
-    name: str,
-    root: Root,
-    values: tuple[Values, Values],
-    recordings: tuple[Recording, Recording],
-    *,
-    position: int | None = None,
-    is_resumed: bool = False,
-) -> Loading:
-    """Return what both recordings show of the loader ``name`` until it gave the batch that ``root`` reads or makes.
-    ``position``: of the batch that is being loaded; ``None`` for one that the loader gave. ``is_resumed``: the second
-    has not loaded what came before."""
-    until = (root.call, root.call if root.other_call is None else root.other_call)
-    loaders = []
-    for recording in recordings:
-        line = name.removeprefix("DataLoader at ")
-        iterated = recording.trace.loaders if recording.trace is not None else ()
-        there = [loader for loader in iterated if line in loader.iterated_at]
-        loaders += there if len(there) == 1 else []  # of several at one line nobody knows which
-    indices_agree, seeds_agree = (
-        _agree(kind, name, values, until, only_last=is_resumed) for kind in (ValueKind.INDICES, ValueKind.WORKER_SEED)
-    )
-    order_from = _order_from(name, values, until) if indices_agree is False else ""
-    said = [] if position is None else [f"{name} loads batch {position} here"]
-    if indices_agree is not None:
-        order = f": it drew them from generator {order_from} in another state" if order_from else ""
-        said.append(f"the sampler's indices {'agree' if indices_agree else 'differ'}{order}")
-    elif loaders:
-        of_itself = "its data set gives the order itself, so there are no indices to compare"
-        said.append("its indices were not seen" if loaders[0].sampler else of_itself)
-    if seeds_agree is not None:
-        said.append(f"its workers' seeds {'agree' if seeds_agree else 'differ'}")
-    if loaders:
-        moved = [
-            generator
-            for generator in _OF_HOST
-            if _agree(ValueKind.GENERATOR, generator, values, until, only_last=True) is False
-        ]
-        said += _draws(loaders, moved)
-    says = "".join(f"; {words}" for words in said)
-    return Loading(loader=name, indices_agree=indices_agree, seeds_agree=seeds_agree, order_from=order_from, says=says)
-
-
-def _draws(loaders: Sequence[Loader], moved: Sequence[str]) -> Iterator[str]:
-    """Yield from which global generators its workers drew, or which of them stood otherwise where it loads itself."""
-    loader = loaders[0]
-    method = f" in {loader.fetched_by} ({loader.fetched_at})" if loader.fetched_by else ""
-    if loader.workers:
-        yield f"what its workers drew{method} was not seen"
-    elif moved:
-        named = " and ".join(_GENERATORS[generator] for generator in moved)
-        yield f"it is loaded in the training process{method}, where {named} was in another state"
-
-
-#: Draws from which a sampler's order comes: a seed for a generator of its own, and the permutation.
-_OF_ORDER = 2
-
-
-def _order_from(name: str, values: tuple[Values, Values], until: tuple[int, int]) -> str:
-    """The generator that was in another state when the sampler of the loader drew its order; empty if none was."""
-    line = name.removeprefix("DataLoader at ")
+def _order_from(line: str, sides: Iterable[tuple[Values, int]]) -> str:
+    """The generator that was in another state when the sampler of a loader drew its order; empty if none was."""
     drawn = []
-    for side, call in zip(values, until, strict=True):
-        at_line = [line in (group.location, group.called_from) and not group.module for group in side.groups]
-        calls, names, states = side.draws
-        rows = np.flatnonzero(np.array(at_line, np.bool_)[side.group[calls]] & (calls <= call))[-_OF_ORDER:]
-        drawn.append([(side.names[int(names[row])].name, int(states[row])) for row in rows.tolist()])
+    for values, call in sides:
+        at_line = [line in (group.location, group.called_from) and not group.module for group in values.groups]
+        calls, names, states = values.draws
+        rows = np.flatnonzero(np.array(at_line, np.bool_)[values.group[calls]] & (calls <= call))[-_OF_ORDER:]
+        drawn.append([(values.names[int(names[row])].name, int(states[row])) for row in rows.tolist()])
     both = [side[-min(map(len, drawn)) or _OF_ORDER :] for side in drawn]  # the last ones of both
     return next((ours[0] for ours, theirs in zip(*both, strict=False) if ours != theirs), "")
-
-
-def _agree(
-    kind: ValueKind, name: str, values: tuple[Values, Values], until: tuple[int, int], *, only_last: bool = False
-) -> bool | None:
-    """Return whether both runs have the same states of that kind and name before those calls; ``None`` without any."""
-    ours, theirs = (_digests(kind, name, side, call) for side, call in zip(values, until, strict=True))
-    if not ours or not theirs or NO_DIGEST in (*ours, *theirs):
-        return None
-    return ours[-1:] == theirs[-1:] if only_last else ours == theirs
 
 
 def _digests(kind: ValueKind, name: str, values: Values, call: int) -> list[int]:

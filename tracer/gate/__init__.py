@@ -14,10 +14,11 @@ import io
 import os
 import re
 import tokenize
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -145,28 +146,22 @@ def parse_baseline(text: str, source: str) -> tuple[Accepted, ...]:
     accepted: dict[Risk, Accepted] = {}
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
-            entry = _parse_line(line, f"{source}:{number}", number)
+            where, cells = f"{source}:{number}", _split(line)
+            if len(cells) != len(COLUMNS):
+                raise BaselineError(f"{where} has {len(cells)} columns in place of {len(COLUMNS)}", hint=LEGEND[2:])
+            *risk, verdict, until, reason = cells
+            if verdict not in SEVERITY:
+                hint = f"choose one of {', '.join(SEVERITY)}"
+                raise BaselineError(f"{where}: there is no verdict {verdict!r}", hint=hint)
+            try:
+                day = datetime.date.fromisoformat(until) if until else None
+            except ValueError as problem:
+                hint = "write it as 2027-01-31, or leave it empty"
+                raise BaselineError(f"{where}: {until!r} is no day", hint=hint) from problem
+            entry = Accepted(Risk(*risk), Verdict(verdict), day, reason, number)
             if (earlier := accepted.setdefault(entry.risk, entry)) is not entry:
-                raise BaselineError(f"{source}:{number} accepts what line {earlier.line} accepts", hint="drop one")
+                raise BaselineError(f"{where} accepts what line {earlier.line} accepts", hint="drop one")
     return tuple(accepted.values())
-
-
-def _parse_line(line: str, where: str, number: int) -> Accepted:
-    cells = _split(line)
-    if len(cells) != len(COLUMNS):
-        raise BaselineError(f"{where} has {len(cells)} columns in place of {len(COLUMNS)}", hint=LEGEND[2:])
-    *risk, verdict, until, reason = cells
-    try:
-        worst = Verdict(verdict)
-    except ValueError as problem:
-        hint = f"choose one of {', '.join(SEVERITY)}"
-        raise BaselineError(f"{where}: there is no verdict {verdict!r}", hint=hint) from problem
-    try:
-        day = datetime.date.fromisoformat(until) if until else None
-    except ValueError as problem:
-        hint = "write it as 2027-01-31, or leave it empty"
-        raise BaselineError(f"{where}: {until!r} is no day", hint=hint) from problem
-    return Accepted(Risk(*risk), worst, day, reason, number)
 
 
 def format_baseline(accepted: Iterable[Accepted]) -> str:
@@ -183,28 +178,20 @@ def write_baseline(path: str | os.PathLike[str], accepted: Iterable[Accepted]) -
 
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|", "\n": "\\n", "\r": "\\r"})
-_TOKEN = re.compile(r"\\.?|[^\\]", re.DOTALL)
+_CELL = re.compile(r"(?:^|\|)((?:\\.?|[^\\|])*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.?)", re.DOTALL)
 _MEANINGS: Mapping[str, str] = {"n": "\n", "r": "\r", "s": " "}
 
 
 def _escape(cell: str) -> str:
     """``cell`` on one line, bars escaped; spaces at its ends are spelt out, for those around a bar do not count."""
-    end = len(cell) - len(cell.rstrip(" "))
-    inner = cell.strip(" ")
-    start = len(cell) - end - len(inner)
-    return "\\s" * start + inner.translate(_ESCAPES) + "\\s" * end
+    return re.sub("^ +| +$", lambda spaces: "\\s" * len(spaces[0]), cell.translate(_ESCAPES))
 
 
 def _split(line: str) -> list[str]:
     """Cells between bars; a backslash takes the next character for itself."""
-    cells = [""]
-    for token in _TOKEN.findall(line):
-        if token == "|":
-            cells.append("")
-        else:
-            cells[-1] += token
-    return [_ESCAPED.sub(lambda match: _MEANINGS.get(match[1], match[1]), cell.strip(" ")) for cell in cells]
+    cells = (cell.strip(" ") for cell in _CELL.findall(line))
+    return [_ESCAPED.sub(lambda match: _MEANINGS.get(match[1], match[1]), cell) for cell in cells]
 
 
 # --- the gate ---
@@ -227,6 +214,15 @@ class Gate(NamedTuple):
     ignore: tuple[str, ...] = ()
     """Globs of those to pass over."""
 
+    def looks_at(self, named: Finding | Risk, *files: str) -> bool:
+        """Return whether a glob of ``select`` (or there is none), and none of ``ignore``, matches its rule, its op with
+        or without overload, its module or one of ``files``."""
+        names = [*filter(None, (named.rule, named.op, named.op.rpartition(".")[0], named.module, *files))]
+        selected, ignored = (
+            any(fnmatchcase(name, glob) for glob in globs for name in names) for globs in (self.select, self.ignore)
+        )
+        return (selected or not self.select) and not ignored
+
 
 class Decision(NamedTuple):
     """The gate's decision on every finding."""
@@ -241,8 +237,18 @@ class Decision(NamedTuple):
     """A comment on their line speaks for them."""
     compared: BaselineComparison
     """The rest against the baseline."""
-    unlooked: tuple[Accepted, ...] = ()
+    unlooked: tuple[Accepted, ...]
     """Lines of the baseline about what was chosen out: nothing can be said of them."""
+    reasons: Mapping[int, tuple[AcceptedBy, str]]
+    """By the ``id`` of a finding that is let through: by what, and the reason that stands there."""
+
+    def acceptances(self, findings: Sequence[Finding]) -> tuple[Acceptance, ...]:
+        """Return which of ``findings`` are let through, and why, in their order."""
+        return tuple(
+            Acceptance(finding=place, by=self.reasons[id(finding)][0], reason=self.reasons[id(finding)][1])
+            for place, finding in enumerate(findings)
+            if id(finding) in self.reasons
+        )
 
 
 def parse_fail_on(text: str) -> tuple[frozenset[Verdict], bool]:
@@ -268,23 +274,27 @@ def decide(
 ) -> Decision:
     """Put each of ``findings`` through ``gate``; ``accepted`` is the baseline, as of ``today``, and
     ``reason_for`` gives the reason of the comment in the code that silences a finding."""
-
-    def is_selected(finding: Finding) -> bool:
-        return _is_named(_names(finding, file_of(finding.location), file_of(finding.called_from)), gate)
-
-    selected, ignored = _parted(findings, is_selected)
-    silenced, judged = _parted(selected, lambda finding: reason_for(finding) is not None)
+    selected, ignored = _parted(
+        findings, lambda finding: gate.looks_at(finding, file_of(finding.location), file_of(finding.called_from))
+    )
+    reasons = {id(finding): (AcceptedBy.SELECTION, "") for finding in ignored}
+    for finding in selected:
+        if (reason := reason_for(finding)) is not None:
+            reasons[id(finding)] = AcceptedBy.COMMENT, reason
+    silenced, judged = _parted(selected, lambda finding: id(finding) in reasons)
     looked_at, passed_over = set(map(risk_of, selected)), set(map(risk_of, ignored))
-
-    def is_passed_over(risk: Risk) -> bool:
-        return risk in passed_over or not _is_named(_names(risk, risk.file), gate)
-
-    unlooked, lines = _parted(accepted, lambda line: line.risk not in looked_at and is_passed_over(line.risk))
+    lines, unlooked = _parted(
+        accepted,
+        lambda line: (
+            line.risk in looked_at or (line.risk not in passed_over and gate.looks_at(line.risk, line.risk.file))
+        ),
+    )
     compared = compare(judged, lines, today)
-    accepted_ids = set(map(id, compared.accepted))
-    unaccepted = (finding for finding in judged if id(finding) not in accepted_ids)
+    baseline = {line.risk: line.reason for line in lines}
+    reasons |= {id(finding): (AcceptedBy.BASELINE, baseline[risk_of(finding)]) for finding in compared.accepted}
+    unaccepted = (finding for finding in judged if id(finding) not in reasons)
     failing, passing = _parted(unaccepted, lambda finding: gate.new or finding.verdict in gate.verdicts)
-    return Decision(failing, passing, ignored, silenced, compared, unlooked)
+    return Decision(failing, passing, ignored, silenced, compared, unlooked, reasons)
 
 
 def _parted(items: Iterable[ItemT], is_first: Callable[[ItemT], bool]) -> tuple[tuple[ItemT, ...], tuple[ItemT, ...]]:
@@ -292,40 +302,6 @@ def _parted(items: Iterable[ItemT], is_first: Callable[[ItemT], bool]) -> tuple[
     for item in items:
         parts[not is_first(item)].append(item)
     return tuple(parts[0]), tuple(parts[1])
-
-
-def acceptances(
-    findings: Sequence[Finding],
-    decision: Decision,
-    accepted: Iterable[Accepted] = (),
-    reason_for: Callable[[Finding], str | None] = lambda finding: None,
-) -> tuple[Acceptance, ...]:
-    """Return which of ``findings`` the ``decision`` accepts, and why, in their order: ``accepted`` is the baseline,
-    ``reason_for`` gives the reasons of comments in the code."""
-    lines = {line.risk: line.reason for line in accepted}
-    reasons = {id(finding): (AcceptedBy.SELECTION, "") for finding in decision.ignored}
-    reasons |= {id(finding): (AcceptedBy.COMMENT, reason_for(finding) or "") for finding in decision.silenced}
-    reasons |= {
-        id(finding): (AcceptedBy.BASELINE, lines.get(risk_of(finding), "")) for finding in decision.compared.accepted
-    }
-    return tuple(
-        Acceptance(finding=place, by=reasons[id(finding)][0], reason=reasons[id(finding)][1])
-        for place, finding in enumerate(findings)
-        if id(finding) in reasons
-    )
-
-
-def _names(named: Finding | Risk, *files: str) -> tuple[str, ...]:
-    """Return the names that a glob may match: rule, op (with and without overload), module, and files."""
-    return tuple(filter(None, (named.rule, named.op, named.op.rpartition(".")[0], named.module, *files)))
-
-
-def _is_named(names: Sequence[str], gate: Gate) -> bool:
-    """Return whether some glob of ``select`` names it (or there is none), and none of ``ignore``."""
-    selected, ignored = (
-        any(fnmatchcase(name, glob) for glob in globs for name in names) for globs in (gate.select, gate.ignore)
-    )
-    return (selected or not gate.select) and not ignored
 
 
 # --- ``[tool.tracer]`` in ``pyproject.toml`` ---------------------------------------------------------------
@@ -493,9 +469,6 @@ class GateComparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The differences of random draws: of their ledgers, a sentence a generator, and of the two versions of torch."""
 
 
-_Key = tuple[str, ...]
-
-
 def compare_judgements(
     before: Judgement,
     after: Judgement,
@@ -513,89 +486,73 @@ def compare_judgements(
         for op, since in redrawn
         if since and len({speaks_of(f">={since}", torch) for torch in torches}) > 1  # it lies between them
     }
-    ours, theirs = _by_key(before.findings), _by_key(after.findings)
-    compared = {key: _difference(ours.get(key), theirs.get(key)) for key in (*ours, *theirs)}
+    alike = defaultdict[tuple[str, ...], tuple[list[Finding], list[Finding]]](lambda: ([], []))
+    for side, judgement in enumerate((before, after)):
+        for finding in judgement.findings:
+            alike[risk_of(finding)[1:]][side].append(finding)
+    differences = []
+    same = 0
+    for ours, theirs in alike.values():
+        if (difference := _difference(ours, theirs)) is not None:
+            differences.append(difference)
+        else:
+            same += sum(not {finding.verdict, finding.deterministic_mode} <= SAFE for finding in theirs)
+    sentences = []
+    for generator, ahead, place in draws:
+        where = f", first at {place.location or place.module or place.op} ({place.op})" if place is not None else ""
+        more = f"{abs(ahead):,} draws {'more' if ahead > 0 else 'fewer'}" if ahead else "as many draws, at other places"
+        sentences.append(f"{generator}: {more}{where}")
+    sentences += (f"{op}: other numbers from one seed since torch {since}" for op, since in sorted(changed.items()))
     return GateComparison(
         before=before.target,
         after=after.target,
-        differences=tuple(sorted(filter(None, compared.values()), key=_order)),
-        same=sum(
-            compared[_key_of(finding)] is None
-            for finding in after.findings
-            if finding.verdict not in SAFE or finding.deterministic_mode not in SAFE
-        ),
+        differences=tuple(sorted(differences, key=_order)),
+        same=same,
         settings=tuple(differing_settings((before.trace.environment, after.trace.environment))),
         tally_before=before.tally.as_is,
         tally_after=after.tally.as_is,
-        draws=(
-            *(_sentence(*draw) for draw in draws),
-            *(f"{op}: other numbers from one seed since torch {since}" for op, since in sorted(changed.items())),
-        ),
+        draws=tuple(sentences),
     )
 
 
-class _Side(NamedTuple):
-    """All findings of one key, as one: the worst verdicts, all calls."""
-
-    finding: Finding
-    """The first."""
-    verdict: Verdict
-    mode: Verdict
-    calls: int
-
-
-def _by_key(findings: Iterable[Finding]) -> dict[_Key, _Side]:
-    grouped: dict[_Key, list[Finding]] = {}
-    for finding in findings:
-        grouped.setdefault(_key_of(finding), []).append(finding)
-    return {
-        key: _Side(
-            alike[0],
-            min((finding.verdict for finding in alike), key=SEVERITY.index),
-            min((finding.deterministic_mode for finding in alike), key=SEVERITY.index),
-            sum(finding.count for finding in alike),
-        )
-        for key, alike in grouped.items()
-    }
-
-
-def _key_of(finding: Finding) -> _Key:
-    risk = risk_of(finding)
-    return risk.op, risk.phase, risk.module, risk.file, risk.function
-
-
-def _difference(before: _Side | None, after: _Side | None) -> Difference | None:
-    kind = _kind(before, after)
-    side = after or before
-    if kind is None or side is None:
+def _difference(before: Sequence[Finding], after: Sequence[Finding]) -> Difference | None:
+    """What changed of findings that are matched: on each side the worst verdicts and all calls count."""
+    verdicts: Sequence[Any]
+    modes: Sequence[Any]
+    verdicts, modes = (
+        [
+            min((getattr(finding, name) for finding in side), key=SEVERITY.index, default=None)
+            for side in (before, after)
+        ]
+        for name in ("verdict", "deterministic_mode")
+    )
+    calls = [sum(finding.count for finding in side) for side in (before, after)]
+    kind = ChangeKind.RECOUNTED
+    if not (before and after):
+        kind = ChangeKind.GONE if before else ChangeKind.NEW
+    elif verdicts[0] is not verdicts[1]:
+        kind = ChangeKind.WORSENED if min(verdicts, key=SEVERITY.index) is verdicts[1] else ChangeKind.IMPROVED
+    elif modes[0] is not modes[1]:
+        kind = ChangeKind.MODE_WORSENED if min(modes, key=SEVERITY.index) is modes[1] else ChangeKind.IMPROVED
+    elif calls[0] == calls[1]:
         return None
-    finding = side.finding
+    finding = (after or before)[0]
     return Difference(
         kind=kind,
         op=spoken(finding.op, finding.runs_as) or finding.subject,
         phase=finding.phase.value,
         module=finding.module,
         place=finding.location or finding.called_from,
-        before=before.verdict if before else None,
-        after=after.verdict if after else None,
-        mode_before=before.mode if before else None,
-        mode_after=after.mode if after else None,
-        calls_before=before.calls if before else 0,
-        calls_after=after.calls if after else 0,
+        before=verdicts[0],
+        after=verdicts[1],
+        mode_before=modes[0],
+        mode_after=modes[1],
+        calls_before=calls[0],
+        calls_after=calls[1],
         rule=finding.rule,
         why=finding.why,
         remedy=finding.remedy,
     )
-
-
-def _kind(before: _Side | None, after: _Side | None) -> ChangeKind | None:
-    if before is None or after is None:
-        return ChangeKind.NEW if before is None else ChangeKind.GONE
-    verdicts = (before.verdict, after.verdict, ChangeKind.WORSENED)
-    for old, new, worse in (verdicts, (before.mode, after.mode, ChangeKind.MODE_WORSENED)):
-        if old is not new:
-            return worse if SEVERITY.index(new) < SEVERITY.index(old) else ChangeKind.IMPROVED
-    return ChangeKind.RECOUNTED if before.calls != after.calls else None
 
 
 def _order(difference: Difference) -> tuple[object, ...]:
@@ -603,10 +560,3 @@ def _order(difference: Difference) -> tuple[object, ...]:
     calls = difference.calls_after or difference.calls_before
     place = (difference.place, difference.op, difference.phase, difference.module)
     return (list(ChangeKind).index(difference.kind), SEVERITY.index(verdict), -calls, *place)
-
-
-def _sentence(generator: str, ahead: int, place: Draw | None) -> str:
-    where = f", first at {place.location or place.module or place.op} ({place.op})" if place is not None else ""
-    if not ahead:
-        return f"{generator}: as many draws, at other places{where}"
-    return f"{generator}: {abs(ahead):,} draws {'more' if ahead > 0 else 'fewer'}{where}"

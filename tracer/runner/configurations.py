@@ -9,11 +9,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tracer.divergence.jobs import Job, check_job, compared_jobs, first_call_of_jobs, read_job
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side, unrepeated
@@ -65,9 +66,18 @@ def compare_script(asked: AskedConfigurations) -> Comparison:
     Raises ``UsageError`` where a side cannot begin, ``TraceError`` where nothing was recorded, and ``EndedEarly`` where
     a signal ended it.
     """
-    for name, side in (("a", asked.first), ("b", asked.second)):
-        if side.python != sys.executable:
-            _check_python(name, side.python)
+    for name, python in (("a", asked.first.python), ("b", asked.second.python)):
+        if python == sys.executable:
+            continue
+        try:
+            answer = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, timeout=_PATIENCE)
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            hint = "name a Python interpreter"
+            raise UsageError(f"--python-{name} {python} cannot be run: {problem}", hint=hint) from None
+        if answer.returncode:
+            missing = answer.stderr.strip().rpartition("\n")[2]
+            hint = f"install both there: {python} -m pip install torch determinism-tracer"
+            raise UsageError(f"--python-{name} {python} cannot import torch and tracer ({missing})", hint=hint)
     runs = asked.yardstick_runs
     say(f"tracer: {asked.task.target} runs twice and, where that differs, about {runs + 5} times more")
     for left in (asked.folder / "compare.json", asked.folder / "compare.html", *asked.folder.glob("*-shaken-*")):
@@ -89,7 +99,7 @@ class _SideRuns:
         self._children = asked.children
         self._names: set[str] = set()
 
-    def record(self, side: Side, places: PlaceOptions = UNSHAKEN) -> Job:
+    def record(self, side: Side, places: PlaceOptions) -> Job:
         """Make one run: a ``RecordSide``."""
         job = read_job(self._run(side, places))
         if self._children is None:
@@ -110,9 +120,8 @@ class _SideRuns:
         output = recordings_in(self._scratch) / f"{name}.json"
         remove_run(output)
         side = self._asked.first if letter == "a" else self._asked.second
-        task = msgspec.structs.replace(self._asked.task, args=(*side.args, *self._asked.task.args))
         order = Order(
-            task=task,
+            task=replace(self._asked.task, args=(*side.args, *self._asked.task.args)),
             output=os.path.abspath(output),
             magnitudes=True,
             places=places,
@@ -138,7 +147,9 @@ class _SideRuns:
         is_recorded = values_path(output).exists()
         if not is_recorded or (code and all(own.places.is_empty for own in read_job(output).processes.values())):
             if not code:
-                raise TraceError(f"{name} ended before --steps {task.steps} began", hint="choose steps that it makes")
+                raise TraceError(
+                    f"{name} ended before --steps {order.task.steps} began", hint="choose steps that it makes"
+                )
             raise TraceError(
                 f"{name} {_how_it_ended(code)} before anything was recorded: {_last_line(printed)}",
                 hint=f"{printed} has what it printed",
@@ -174,19 +185,6 @@ def _named(side: Side, places: PlaceOptions) -> tuple[str, str]:
     return (f"{name}-rows", f"{words}, its batches as rows of the whole") if places.rows_of else (name, words)
 
 
-def _check_python(side: str, python: str) -> None:
-    hint = f"install both there: {python} -m pip install torch determinism-tracer"
-    try:
-        answer = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, timeout=_PATIENCE)
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        raise UsageError(
-            f"--python-{side} {python} cannot be run: {problem}", hint="name a Python interpreter"
-        ) from None
-    if answer.returncode:
-        missing = answer.stderr.strip().rpartition("\n")[2]
-        raise UsageError(f"--python-{side} {python} cannot import torch and tracer ({missing})", hint=hint)
-
-
 #: Further shaken runs where the answer is undecided.
 FURTHER = 3
 
@@ -194,10 +192,8 @@ FURTHER = 3
 _WITH_CALLS = (PlaceKind.OUTPUT, PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT)
 
 
-class RecordSide(Protocol):
-    """Runs one configuration and gives the magnitudes of its processes."""
-
-    def __call__(self, side: Side, places: PlaceOptions = UNSHAKEN) -> Job: ...
+RecordSide = Callable[[Side, PlaceOptions], Job]
+"""Runs one configuration and gives the magnitudes of its processes."""
 
 
 def answered(record: RecordSide, yardstick_runs: int) -> Comparison:
@@ -210,25 +206,23 @@ def answered(record: RecordSide, yardstick_runs: int) -> Comparison:
     that they shake. Where the second calls modules otherwise it runs once more under the names of the first, which has
     them from then on.
     """
-    first = record("a")
+    first = record("a", UNSHAKEN)
     check_job(first, "a", is_first=True)
-    second = record("b")
+    second = record("b", UNSHAKEN)
     check_job(second, "b", is_first=False)
-    found = None
-    if _are_single(first, second):
-        found = renamed(first.processes[""], second.processes[""])
+    found = renamed(first.processes[""], second.processes[""]) if _are_single(first, second) else None
     if found is None:
         return _answered(record, first, second, yardstick_runs)
     names: dict[Side, dict[str, Any]] = {"a": {}, "b": {"names_of": _file_of(first), "names": found.second}}
 
-    def named(side: Side, places: PlaceOptions = UNSHAKEN) -> Job:
-        return record(side, msgspec.structs.replace(places, **names[side]))
+    def named(side: Side, places: PlaceOptions) -> Job:
+        return record(side, replace(places, **names[side]))
 
-    second = named("b")
+    second = named("b", UNSHAKEN)
     if found.first:
         names["a"] = {"names_of": _file_of(second), "names": found.first}
-        first = named("a")
-    return msgspec.structs.replace(_answered(named, first, second, yardstick_runs, of_one_code=False), names=found.told)
+        first = named("a", UNSHAKEN)
+    return replace(_answered(named, first, second, yardstick_runs, of_one_code=False), names=found.told)
 
 
 def _file_of(job: Job) -> str:
@@ -240,28 +234,26 @@ def _answered(
 ) -> Comparison:
     """``answered`` from the first run of each on. ``of_one_code``: whether both run the same modules, call by call."""
     comparison = compared_jobs(first, second)
-    rows = _rows(first, second)
-    if rows["a"] is not rows["b"]:
-        first = first if rows["a"] is UNSHAKEN else record("a", rows["a"])
-        second = second if rows["b"] is UNSHAKEN else record("b", rows["b"])
+    options = _rows(first, second)
+    has_same_rows = options["a"] is options["b"]
+    if not has_same_rows:
+        first = first if options["a"] is UNSHAKEN else record("a", options["a"])
+        second = second if options["b"] is UNSHAKEN else record("b", options["b"])
         comparison = compared_jobs(first, second)
     if comparison.verdict is CompareVerdict.EQUAL:
         return comparison
     # One can decide as the other does in single processes that run eagerly.
-    follows = rows["a"] is rows["b"] and _are_single(first, second) and not _runs_compiled((first, second), "")
-    follows = follows and comparison.draws is None
-    options = rows
-    again = record("a", msgspec.structs.replace(rows["a"], keeps_decisions=follows))
-    kept = [_decisions(again)]
+    is_eager = _are_single(first, second) and not _runs_compiled((first, second), "")
+    follows = has_same_rows and is_eager and comparison.draws is None
+    again = record("a", replace(options["a"], keeps_decisions=follows))
+    kept = [decisions_beside(_file_of(again))]
     try:
         alone = compared_jobs(first, again)
         if (place := unrepeated(alone)) is not None:
-            return msgspec.structs.replace(
-                comparison, verdict=CompareVerdict.UNDECIDED, unrepeated=place, draws=alone.draws
-            )
+            return replace(comparison, verdict=CompareVerdict.UNDECIDED, unrepeated=place, draws=alone.draws)
         if follows:
             second = record("b", PlaceOptions(keeps_decisions=True))
-            kept.append(_decisions(second))
+            kept.append(decisions_beside(_file_of(second)))
             options = {"a": PlaceOptions(decides_as=str(kept[0])), "b": PlaceOptions(decides_as=str(kept[1]))}
             if follow_the_others(*kept):
                 first = record("a", options["a"])
@@ -271,10 +263,6 @@ def _answered(
     finally:
         for path in kept:
             path.unlink(missing_ok=True)
-
-
-def _decisions(job: Job) -> Path:
-    return decisions_beside(_file_of(job))
 
 
 def _judged(
@@ -289,9 +277,8 @@ def _judged(
     of_second: list[Job] = []
 
     def shake(side: Side, seeds: Iterable[int], module: str = "") -> list[Job]:
-        shake_not = comparison.agreeing if module else ()
-        places = msgspec.structs.replace(options[side], shake_in=module, shake_not=shake_not)
-        return [record(side, msgspec.structs.replace(places, shake=seed)) for seed in seeds]
+        inside = {"shake_in": module, "shake_not": comparison.agreeing if module else ()}
+        return [record(side, replace(options[side], shake=seed, **inside)) for seed in seeds]
 
     second_is_narrower = comparison.second_is_narrower
     needed = yardstick_runs if comparison.verdict is CompareVerdict.NOT_JUDGED else 0
@@ -323,40 +310,34 @@ def _with_call(
         return comparison
     if not (place.is_own_code or place.kind in _WITH_CALLS) or _runs_compiled((first, second), place.module):
         return comparison
-    if place.phase is Phase.OPTIMIZER:
+    if place.phase is Phase.OPTIMIZER or place.step in comparison.split_steps:  # a part's calls are not the whole's
         return comparison
-    if place.step in comparison.split_steps:  # single calls of a part are not those of the whole
-        return comparison
-    inside = comparison.parts_in if place.is_alone else ""
+    inside = {"shake_in": comparison.parts_in, "shake_not": comparison.agreeing} if place.is_alone else {}
     own = f"{place.module}{OWN_CODE}" if place.is_own_code else place.module
-    of_a, of_b = (msgspec.structs.replace(places, calls_of=own) for places in (options["a"], options["b"]))
+    of_a, of_b = (replace(options[side], calls_of=own) for side in ("a", "b"))
     try:
-        one, two = record("a", of_a), record("b", of_b)
-        without = comparison.agreeing if inside else ()
-        shaken_calls = record("a", msgspec.structs.replace(of_a, shake=1, shake_in=inside, shake_not=without))
-        call = first_call_of_jobs(one, two, shaken_calls, place)
+        call = first_call_of_jobs(
+            record("a", of_a), record("b", of_b), record("a", replace(of_a, shake=1, **inside)), place
+        )
     except TraceError:  # a side that fails now and then; the answer stands
         return comparison
     if call is None or not place.is_own_code:
-        return msgspec.structs.replace(comparison, call=call)
-    at_call = msgspec.structs.replace(place, location=call.location, called_from=call.called_from)
+        return replace(comparison, call=call)
+    at_call = replace(place, location=call.location, called_from=call.called_from)
     significant = tuple(at_call if one is place else one for one in comparison.significant)
-    return msgspec.structs.replace(comparison, call=call, first=at_call, significant=significant)
+    return replace(comparison, call=call, first=at_call, significant=significant)
 
 
 def _rows(first: Job, second: Job) -> dict[Side, PlaceOptions]:
     """How both are recorded once more, where one has rows of the other's batch in calls of other shapes."""
     options: dict[Side, PlaceOptions] = {"a": UNSHAKEN, "b": UNSHAKEN}
-    if not _are_single(first, second):
-        return options
-    places = [job.processes[""].places for job in (first, second)]
-    part = joined_parts(*places)
-    if part is None:
-        return options
-    whole = PlaceOptions(rows_of=str(places[1 - part[0]].path), rows_in=str(places[part[0]].path), is_whole=True)
-    options["b" if part[0] else "a"] = msgspec.structs.replace(whole, is_whole=False)
-    if not part[1]:
-        options["a" if part[0] else "b"] = whole
+    places = [job.processes[""].places for job in (first, second)] if _are_single(first, second) else []
+    part = joined_parts(*places) if places else None
+    if part is not None:
+        whole = PlaceOptions(rows_of=str(places[1 - part[0]].path), rows_in=str(places[part[0]].path), is_whole=True)
+        options["b" if part[0] else "a"] = replace(whole, is_whole=False)
+        if not part[1]:
+            options["a" if part[0] else "b"] = whole
     return options
 
 
@@ -441,23 +422,19 @@ class _Calls:
         self._model = model
         self._count = 0
 
-    def record(self, side: Side, places: PlaceOptions = UNSHAKEN) -> Job:
-        """Call a step once from the state that everything had at first: a ``Recording``."""
+    def record(self, side: Side, places: PlaceOptions) -> Job:
+        """Call a step once from the state that everything had at first: a ``RecordSide``."""
         if self._count:
             self._state.restore()
         self._count += 1
         path = self._folder / f"{self._count}.values"
-        session = Session(self._model, RecordOptions(name=path.stem, magnitudes=str(path), places=places))
-        with session, _eagerly() if places.shake is not None else nullcontext():
+        with ExitStack() as during:
+            during.enter_context(
+                Session(self._model, RecordOptions(name=path.stem, magnitudes=str(path), places=places))
+            )
+            if places.shake is not None and "torch._dynamo" in sys.modules:  # compiled functions run op by op
+                import torch
+
+                during.enter_context(torch.compiler.set_stance("force_eager"))
             self._steps[side]()
         return Job({"": read_magnitudes(path)})
-
-
-def _eagerly() -> AbstractContextManager[object]:
-    """A context in which compiled functions run op by op."""
-    if "torch._dynamo" not in sys.modules:
-        return nullcontext()
-    import torch
-
-    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
-    return stance
