@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.names import RootKind, ValueKind, Word
+from tracer.trace.values import Mark
 
 _SEED_ALL = (
     "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
@@ -195,7 +196,7 @@ class Shows(Word):
         "collective",
         RootCause.COLLECTIVE,
         (RootKind.WROTE,),
-        lambda root: root.is_collective,
+        lambda root: Mark.COLLECTIVE in root.marks,
         "what this process sent agrees in both runs, and what it received differs: the other processes sent"
         " different data",
     )
@@ -251,7 +252,7 @@ class Shows(Word):
         "the calls that wrote what it reads agree in both runs, yet it reads different bytes: something other than an"
         " op wrote to this memory",
     )
-    SETTINGS = "settings", RootCause.SETTING, (RootKind.WROTE,), lambda root: root.has_other_settings
+    SETTINGS = "settings", RootCause.SETTING, (RootKind.WROTE,), lambda root: bool(root.compared.settings)
     OTHER_CODE = (
         "other-code",
         RootCause.STRUCTURE,
@@ -280,7 +281,7 @@ class Shows(Word):
         "replayed",
         RootCause.UNKNOWN,
         (RootKind.WROTE,),
-        lambda root: root.is_called_deterministic and root.was_replayed,
+        lambda root: root.is_called_deterministic and root.tried.trials > 0,
         "everything that it read agrees in both runs, and what it wrote differs; replayed on the spot it gave the same"
         " result each time, so its kernel is not the cause",
     )

@@ -309,7 +309,8 @@ def compared(
     with ExitStack() as files:
         for side in sides:
             files.enter_context(side)
-        return _Comparing(sides[0], sides[1], sides[2:count], sides[count:], by_means=by_means).compare()
+        yardsticks = Yardsticks(sides[1], sides[2:count], sides[count:], by_means=by_means)
+        return _Comparing(sides[0], sides[1], yardsticks).compare()
 
 
 def unrepeated(comparison: Comparison) -> PlaceDifference | None:
@@ -369,18 +370,10 @@ def _check(configuration: JoinedRanks, shaken: Sequence[JoinedRanks]) -> None:
 class _Comparing:
     """Two recordings and their yardstick, place by place."""
 
-    def __init__(
-        self,
-        first: JoinedRanks,
-        second: JoinedRanks,
-        shaken: Sequence[JoinedRanks],
-        of_second: Sequence[JoinedRanks],
-        *,
-        by_means: bool,
-    ) -> None:
+    def __init__(self, first: JoinedRanks, second: JoinedRanks, yardsticks: Yardsticks) -> None:
         self._first, self._second = self._sides = first, second
-        self._yardsticks = Yardsticks(second, shaken, of_second, by_means=by_means)
-        self._is_judged = any(self._yardsticks.everywhere)
+        self._yardsticks = yardsticks
+        self._is_judged = any(yardsticks.everywhere)
         """Whether there is a yardstick."""
         self._is_spread = first.world_size != second.world_size
         self._is_joined = bool(first.header.rows_of or second.header.rows_of)
@@ -422,7 +415,7 @@ class _Comparing:
         """Rows of outputs by module, phase and step."""
         self._inputs = defaultdict[JoinedCall, list[int]](list)
         """The rows of the inputs of each call of a module."""
-        self._inputs_by_source: dict[tuple[int, int], int] = {}
+        self._inputs_by_source: dict[tuple[int | None, int], int] = {}
         """The first input that shares a tensor, by tensor and step."""
         self._called: dict[str, int] = {}
         """A row of each module that was called."""
@@ -712,10 +705,8 @@ class _Comparing:
         permutation that matters goes on to gradients or parameters inside that module too, even where its result hardly
         depends on it."""
         candidates = {one.order for one in differences if one.order in self._same_numbers}
-        differing_modules = {
-            self._keys[one.order].module for one in differences if one.is_significant and one.order not in candidates
-        }
         differing = {one.order for one in differences if one.is_significant}
+        differing_modules = {self._keys[row].module for row in differing - candidates}
         reordered: set[int] = set()
         for row in sorted(candidates, reverse=True):  # what a module returns comes after what is inside
             _, module, _, phase, _, step = self._keys[row]
@@ -741,11 +732,8 @@ class _Comparing:
             kind, module, _, phase, occurrence, step = self._keys[row]
             of_module = self._outputs.get((module, phase, step), ())
             results = [other for other, key in of_module if key.occurrence == occurrence and key in self._compared]
-            if (
-                kind is PlaceKind.INPUT
-                and results
-                and harmless.issuperset(map(source, differing.intersection(results)))
-            ):
+            agree = harmless.issuperset(map(source, differing.intersection(results)))
+            if kind is PlaceKind.INPUT and results and agree:
                 harmless.add(source(row))
         return {row for row in differing if source(row) in harmless}
 
@@ -802,11 +790,9 @@ class _Comparing:
     def _results_around(self, row: int, module: str, phase: Phase, step: int) -> tuple[str, list[int]]:
         """The innermost module around ``module`` that returns after ``row``, and what it returned next."""
         for outer in around(module):
-            later = [
-                (key.occurrence, other) for other, key in self._outputs.get((outer, phase, step), ()) if other > row
-            ]
+            later = [(other, key) for other, key in self._outputs.get((outer, phase, step), ()) if other > row]
             if later:
-                return outer, [other for occurrence, other in later if occurrence == later[0][0]]
+                return outer, [other for other, key in later if key.occurrence == later[0][1].occurrence]
         return "", []
 
     @cached_property
@@ -845,19 +831,15 @@ class _Comparing:
         if one.kind is PlaceKind.OUTPUT_GRADIENT:
             return -self._first.rows.get(self._output_of(one.order), one.order), 0
         module = self._keys[one.order].module
-        rows = [
-            of_module[-1][0]
-            for (other, _, step), of_module in self._outputs.items()
-            if step == one.step and (other == module or (module and _is_inside(other, module)))
-        ]
+        of_step = ((other, rows[-1][0]) for (other, _, step), rows in self._outputs.items() if step == one.step)
+        rows = [row for other, row in of_step if other == module or (module and _is_inside(other, module))]
         return -min(rows, default=one.order), 1
 
     def _consumer(self, row: int) -> int | None:
         """The input of the module that was given the output whose gradient is in ``row``; ``None``: of none."""
         output = self._first.rows.get(self._output_of(row))
-        return (
-            None if output is None else self._inputs_by_source.get((self._first.source(output), self._keys[row].step))
-        )
+        source = None if output is None else self._first.source(output)
+        return self._inputs_by_source.get((source, self._keys[row].step))
 
     def _backward_in(self, key: PlaceKey, row: int) -> str | None:
         """The module whose backward made a gradient of a step in which all that was made before agrees bit for bit."""
@@ -870,15 +852,13 @@ class _Comparing:
             if around is None:
                 return None
             module = around
-        entering = [
-            one
-            for one, other in self._first.rows.items()
-            if one.kind is PlaceKind.OUTPUT_GRADIENT and one.step == step and other < row
-            if one.module == module or _is_inside(one.module, module)
-        ]
-        if module not in {one.module for one in entering} or not self._compared.issuperset(entering):
+        gradients = (one for one in self._first.rows if (one.kind, one.step) == (PlaceKind.OUTPUT_GRADIENT, step))
+        earlier = [one for one in gradients if self._first.rows[one] < row]
+        entering = {one for one in earlier if one.module == module or _is_inside(one.module, module)}
+        has_own = any(one.module == module for one in entering)
+        if not has_own or not entering <= self._compared or entering & self._differing:
             return None
-        return None if self._differing.intersection(entering) else self._first.name(self._called[module]).module
+        return self._first.name(self._called[module]).module
 
     def _by_one_factor(
         self, roots: Sequence[PlaceDifference], significant: Sequence[PlaceDifference]
@@ -886,15 +866,11 @@ class _Comparing:
         """The factor by which most gradients of a step differ, how many do, and those that differ otherwise."""
         if not roots or roots[0].kind not in (*_OF_BACKWARD, PlaceKind.LOSS):
             return None, (0, 0), []
-        step, is_read = roots[0].step, roots[0].phase is Phase.OPTIMIZER
-        phase = Phase.OPTIMIZER if is_read else Phase.BACKWARD
-        gradients = [
-            one for one in significant if one.kind is PlaceKind.GRADIENT and (one.step, one.phase) == (step, phase)
-        ]
-        factors = [one.factor for one in gradients if one.factor is not None]
-        if len(factors) < 2:
-            return None, (0, 0), []
-        factor = sorted(factors)[len(factors) // 2]
+        step, phase = roots[0].step, Phase.OPTIMIZER if roots[0].phase is Phase.OPTIMIZER else Phase.BACKWARD
+        wanted = PlaceKind.GRADIENT, step, phase
+        gradients = [one for one in significant if (one.kind, one.step, one.phase) == wanted]
+        factors = sorted(one.factor for one in gradients if one.factor is not None)
+        factor = factors[len(factors) // 2] if factors else 1.0
         explained = [one for one in gradients if _is_factor(one, factor)]
         of = len({key[:3] for key in self._compared if key.kind is PlaceKind.GRADIENT and key.step == step})
         if len(explained) < 2 or 2 * len(explained) <= of:
@@ -904,26 +880,20 @@ class _Comparing:
 
     def _undone(self, differences: Sequence[PlaceDifference]) -> tuple[float | None, set[int]]:
         """What differs by a factor that is gone when the optimizer reads the gradients: a scaled loss makes it."""
-        if not self._is_judged:
-            return None, set()
-        significant = [one for one in differences if one.is_significant]
+        significant = [one for one in differences if self._is_judged and one.is_significant]
         read = {key for key in self._compared if key.kind is PlaceKind.GRADIENT and key.phase is Phase.OPTIMIZER}
         other = {self._keys[one.order] for one in significant}
         rows: set[int] = set()
         factor = None
         for step in {key.step for key in read}:
-            left = [one for one in significant if one.step == step and one.phase is Phase.BACKWARD]
-            left = [one for one in left if one.kind is PlaceKind.GRADIENT]
+            of_step = [one for one in significant if one.step == step]
+            left = [one for one in of_step if (one.kind, one.phase) == (PlaceKind.GRADIENT, Phase.BACKWARD)]
             finals = [self._keys[one.order]._replace(phase=Phase.OPTIMIZER) for one in left]
             factors = sorted(one.factor for one in left if one.factor is not None)
-            if not factors or not read.issuperset(finals) or other.intersection(finals):
-                continue
-            factor = factors[len(factors) // 2]
-            rows.update(one.order for one in left)
-            made = (PlaceKind.LOSS, PlaceKind.OUTPUT_GRADIENT)
-            rows.update(
-                one.order for one in significant if one.step == step and one.kind in made and _is_factor(one, factor)
-            )
+            if factors and read.issuperset(finals) and not other.intersection(finals):
+                factor = factors[len(factors) // 2]
+                made = [one for one in of_step if one.kind in (PlaceKind.LOSS, PlaceKind.OUTPUT_GRADIENT)]
+                rows.update(one.order for one in (*left, *(one for one in made if _is_factor(one, factor))))
         return factor, rows
 
     def _forward_roots(self, significant: list[PlaceDifference]) -> list[PlaceDifference]:
@@ -935,22 +905,24 @@ class _Comparing:
         inputs = [key for key in keys if (key.kind, key.step) == (PlaceKind.INPUT, step)]
         reshaped = [self._first.rows[key] for key in inputs if key not in self._given_by_program]
         for one in significant:
-            module = self._keys[one.order].module
+            own = self._keys[one.order]
             for row in (row for row in reshaped if row < one.order):
                 caller = self._caller(row)
-                if not roots and not tainted and (caller is None or caller == module or _is_inside(module, caller)):
+                leads_here = caller is None or caller == own.module or _is_inside(own.module, caller)
+                if leads_here and not (roots or tainted):
                     roots.append(self._own_code(one, row))
                 tainted.append(row)
             reshaped = [row for row in reshaped if row > one.order]
-            rows = self._inputs.get(self._keys[one.order].call, [])
+            rows = self._inputs.get(own.call, [])
             if one.kind is not PlaceKind.OUTPUT:
-                if not roots and not tainted:
+                if not (roots or tainted):
                     is_bare = one.kind is PlaceKind.REGION or (one.kind is PlaceKind.LOSS and step in self._weighed)
                     roots.append(one if is_bare else self._own_code(one, one.order))
-            elif not any(row >= min(rows) if rows else _is_inside(self._keys[row].module, module) for row in tainted):
-                both = self._first.rows.keys() | self._second.rows.keys()
-                given = {key for key in both if key.kind is PlaceKind.INPUT and key.call == self._keys[one.order].call}
-                agree = self._compared.issuperset(given)
+            elif not any(
+                row >= min(rows) if rows else _is_inside(self._keys[row].module, own.module) for row in tainted
+            ):
+                given = (key for side in self._sides for key in side.rows if key.kind is PlaceKind.INPUT)
+                agree = self._compared.issuperset(key for key in given if key.call == own.call)
                 if agree or not roots:
                     roots.append(replace(one, inputs_agree=agree))
             tainted.append(one.order)

@@ -65,6 +65,7 @@ class Compared:
         self.values = (pairs.first, pairs.second)
         self.traces = [recording.trace for recording in recordings if recording.trace is not None]
         self.settings = [setting for setting in settings if setting.name not in NO_KERNELS]
+        """Those that differ, and that kernels may read."""
         spots = (spot for trace in self.traces for spot in trace.blind_spots if spot.kind is BlindSpotKind.OTHER_THREAD)
         self.threads = tuple(dict.fromkeys(spot.location for spot in spots))
         """The lines that started threads; an empty place for those that ran before recording began."""
@@ -106,7 +107,7 @@ class RootEvidence:
         return (self.first, first), (self.second, second)
 
     @cached_property
-    def _marks(self) -> Mark:
+    def marks(self) -> Mark:
         """The marks of both calls."""
         ours, theirs = (int(values.mark_bits[call]) for values, call in self._calls)
         return Mark(ours | theirs)
@@ -117,7 +118,7 @@ class RootEvidence:
         return values.group_of(call)
 
     @cached_property
-    def _tried(self) -> Tried:
+    def tried(self) -> Tried:
         """The outcome of replaying these calls."""
         return self.compared.tables.tried.get(_key(self._group), Tried())
 
@@ -133,29 +134,14 @@ class RootEvidence:
         return self._entry.kind if self.candidate.row >= 0 else None
 
     @property
-    def is_collective(self) -> bool:
-        """Whether other processes contribute to its result."""
-        return Mark.COLLECTIVE in self._marks
-
-    @property
-    def has_other_settings(self) -> bool:
-        """Whether the runs had different settings that kernels may read."""
-        return bool(self.compared.settings)
-
-    @property
     def is_beside_threads(self) -> bool:
         """Whether the tables call it deterministic, and threads that are not recorded ran beside it."""
         return bool(self.compared.threads) and self.compared.tables.calls_deterministic(self._group)
 
     @property
-    def was_replayed(self) -> bool:
-        """Whether these calls were replayed on the spot."""
-        return self._tried.trials > 0
-
-    @property
     def is_called_deterministic(self) -> bool:
         """Whether the tables call it deterministic, and no trial contradicted them."""
-        return not self._tried.varied and self.compared.tables.calls_deterministic(self._group)
+        return not self.tried.varied and self.compared.tables.calls_deterministic(self._group)
 
     @property
     def is_opaque(self) -> bool:
@@ -191,7 +177,7 @@ class RootEvidence:
     def reads_unwritten(self) -> bool:
         """Whether it read unwritten memory."""
         way = self.candidate.way
-        if Mark.READ_UNWRITTEN in self._marks:
+        if Mark.READ_UNWRITTEN in self.marks:
             return way is not RootKind.ENTERED or self.entered is ValueKind.OUTSIDE
         return way is RootKind.READ and self._unwritten_origin(self._calls[0][1]) is not None
 
@@ -205,7 +191,7 @@ class RootEvidence:
     @property
     def is_undigested(self) -> bool:
         """Whether it read something that was not digested."""
-        if Mark.INPUT_NOT_DIGESTED in self._marks:
+        if Mark.INPUT_NOT_DIGESTED in self.marks:
             return True
         return self.candidate.way is not RootKind.WROTE and any(
             origin >= 0 and int(values.mark_bits[origin]) & Mark.OUTPUT_NOT_DIGESTED
