@@ -604,10 +604,13 @@ class _Comparison:
     def _of_others(self, frame: LineFrame, name: str) -> Origins:
         """The origins of what another thread has changed: of all that differs there, or the line that gave it."""
         digest, of = frame.state.get(name, ""), (frame.process, name.rpartition(".")[2])
-        if len(once := [place for (*key, _), place in self.givers.items() if tuple(key) == of]) == 1:
-            differing = once[0][0].differing.items()  # nothing where it is the same, and the reader asks when that was
+        given = self.givers.get(of, {})
+        if len(given) == 1:
+            differing = next(iter(given.values()))[
+                0
+            ].differing.items()  # nothing where it is the same, and the reader asks when that was
             return _NOTHING.union(*(found for path, found in differing if path.rpartition(".")[2] == of[1]))
-        giver = (writer := self._writer_of(frame, name)) or self.givers.get((*of, digest))
+        giver = (writer := self._writer_of(frame, name)) or given.get(digest)
         is_own = giver is None or len(digest) <= _SHORT or giver[0].entered.thread == frame.entered.thread
         if giver is None or (writer is None and (is_own or self.elsewhere)):
             return frozenset(self.orders.union(self.elsewhere))
@@ -785,9 +788,9 @@ class _Comparison:
             self.generators |= dict.fromkeys(root, _MAKES if any(are_stored) else _DRAWS)
         meets = not met.before and any(True for path in text.reads for _ in self._differing(frame, path))
         shared = [name for name in names if name not in text.stores and name != RETURNED]
-        others = ((frame.process, name.rpartition(".")[2], digests_of(frame, name)) for name in shared)
+        others = (((frame.process, name.rpartition(".")[2]), digests_of(frame, name)) for name in shared)
         # A thread draws from a generator that comes into the same states in both runs.
-        is_drawn = any((*of, both[1]) in self.givers and both[1].startswith(OWN) for *of, both in others if both)
+        is_drawn = any(both[1] in self.givers.get(of, {}) and both[1].startswith(OWN) for of, both in others if both)
         if is_drawn or (meets and shared == names and _source_of(text) is None):
             self.orders |= root
         elif meets:
@@ -1449,7 +1452,7 @@ class _Comparison:
 
 def _of_threads(
     one: LineIndex, two: LineIndex
-) -> tuple[set[tuple[object, ...]], dict[tuple[str, str], _Place], dict[tuple[str, str, str], _Place]]:
+) -> tuple[set[tuple[object, ...]], dict[tuple[str, str], _Place], dict[tuple[str, str], dict[str, _Place]]]:
     """What threads other than the first do in both runs, whichever does: process, code, line, name (empty: the line);
     and what tasks of threads and processes are given alike, at line 0.
 
@@ -1458,7 +1461,7 @@ def _of_threads(
     """
     counts: dict[tuple[object, ...], tuple[Counter[str], Counter[str]]] = defaultdict(lambda: (Counter(), Counter()))
     drawn: dict[tuple[str, str], Counter[_Place]] = defaultdict(Counter)
-    givers: dict[tuple[str, str, str], _Place] = {}
+    givers = defaultdict[tuple[str, str], dict[str, _Place]](dict)
     for side, run in enumerate((one, two)):
         for frame in run.frames:
             if frame.entered.thread:
@@ -1472,7 +1475,7 @@ def _of_threads(
                     elif frame.entered.thread:
                         counts[frame.process, frame.key, row.line, name][side][digest] += 1
                         if not side and is_named(name, one.text(frame, row.line)):  # and is not merely there
-                            givers[frame.process, name.rpartition(".")[2], digest] = frame, row.line
+                            givers[frame.process, name.rpartition(".")[2]][digest] = frame, row.line
     drawers = {}
     for key, lines in drawn.items():
         of = _DRAWING.get(key[1].removeprefix(GENERATOR), "torch.")  # a thread may only be the first to see a draw

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -49,7 +50,11 @@ SOURCES = tuple(load(Path(__file__).with_name("sources.toml"), SourceTable).sour
 
 def source_of(calls: Iterable[str], generator: str = "") -> Source | None:
     """The row for a line that makes ``calls``, or draws from a global generator; ``None`` without one."""
-    calls = tuple(calls)
+    return _first_row(tuple(calls), generator)
+
+
+@lru_cache(1 << 14)  # a comparison asks for the same lines again and again
+def _first_row(calls: tuple[str, ...], generator: str) -> Source | None:
     for row in SOURCES:
         if generator and row.generator and generator.startswith(row.generator):
             return row
