@@ -170,9 +170,7 @@ IGNORE = "# tracer: ignore[cuda-index-add] sums of two rows"
         (f"x.index_add_(0, y)  {IGNORE}\nprint 'no Python of today'", True),
     ],
 )
-def test_a_comment_speaks_for_its_line_and_at_a_statements_end_for_the_statement(
-    check: Check, text: str, is_silenced: bool
-) -> None:
+def test_a_comment_speaks_for_its_line_or_the_statement_it_ends(check: Check, text: str, is_silenced: bool) -> None:
     code(text)
     assert check("--select", RULE).code == (not is_silenced)
 
@@ -259,9 +257,7 @@ def test_an_inference_is_no_pass_under_a_baseline_of_a_training(phase: str, code
     ],
     ids=["asked", "nobody looked", "went back", "no module ran"],
 )
-def test_what_may_have_been_a_training_is_no_inference(
-    calls: list[CallGroup], source: TraceSource, check: Check
-) -> None:
+def test_what_may_have_trained_is_no_inference(calls: list[CallGroup], source: TraceSource, check: Check) -> None:
     trace(*calls, sources=(source,)).save("t.json")
     done = check("--backend", "cpu")
     assert done.code == 1
@@ -273,17 +269,13 @@ def test_what_may_have_been_a_training_is_no_inference(
     [("forward", ()), ("optimizer", (TraceSource(calls=1),))],
     ids=["of unknown count", "by the calls of an optimizer"],
 )
-def test_steps_that_were_not_counted_are_no_missing_ones(
-    check: Check, phase: str, sources: tuple[TraceSource, ...]
-) -> None:
+def test_uncounted_steps_are_no_missing_ones(check: Check, phase: str, sources: tuple[TraceSource, ...]) -> None:
     trace(call("aten.add.Tensor", phase=phase), sources=sources).save("t.json")
     assert check().code == 0
 
 
 @pytest.mark.parametrize("modes", [("on", "off"), ("off", "on"), ("on", "on", "off"), ("on", "on")])
-def test_traces_of_other_settings_are_each_judged_by_their_own_whatever_their_order(
-    tracer: Command, modes: tuple[str, ...]
-) -> None:
+def test_traces_are_judged_each_by_its_own_settings_in_any_order(tracer: Command, modes: tuple[str, ...]) -> None:
     names = [f"{number}.json" for number in range(len(modes))]
     for name, mode in zip(names, modes, strict=True):
         trace(call(OP), environment=environment(deterministic_mode=mode)).save(name)
@@ -327,9 +319,7 @@ def test_the_users_line_that_led_to_a_librarys_is_named_where_a_comment_would_si
     assert check("--select", RULE).code == 0
 
 
-def test_what_raises_is_said_in_a_sentence_in_the_log_and_in_every_format(
-    monkeypatch: pytest.MonkeyPatch, check: Check
-) -> None:
+def test_what_raises_is_a_sentence_in_the_log_and_every_format(monkeypatch: pytest.MonkeyPatch, check: Check) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     trace(call("aten.put_.default", facts={"device": "cuda", "arg.accumulate": False})).save("t.json")
     options = ("--settings", "deterministic", "--fail-on", "raises,unknown", "--format", "sarif,junit", "-o", "out")
@@ -400,9 +390,7 @@ def test_without_a_gate_nothing_is_suppressed(three: Check, tracer: Command) -> 
 
 
 @pytest.mark.parametrize("actions", ["", "false", "true"])
-def test_what_fails_is_annotated_in_github_actions_alone(
-    three: Check, monkeypatch: pytest.MonkeyPatch, actions: str
-) -> None:
+def test_what_fails_is_annotated_on_github_alone(three: Check, monkeypatch: pytest.MonkeyPatch, actions: str) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", actions)
     monkeypatch.setenv("GITHUB_WORKSPACE", str(Path.cwd().parent))
     done = three()

@@ -70,7 +70,7 @@ def compared(folder: Path, start: str, *options: str) -> tuple[int, dict[str, An
         pytest.param(RANKS, "child 1.2", id="ranks", marks=pytest.mark.slow),
     ],
 )
-def test_the_fault_of_one_process_is_named_and_no_other(tmp_path: Path, start: str, process: str) -> None:
+def test_the_fault_of_one_process_is_named_alone(tmp_path: Path, start: str, process: str) -> None:
     code, result, text = compared(tmp_path, start, "--a", "none", "--b", "tanh")
     assert (code, result["verdict"], result["processes"]) == (1, "significant", 2)
     assert {place["process"] for place in result["significant"]} == {process}

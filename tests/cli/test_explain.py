@@ -102,9 +102,7 @@ def test_an_op_from_elsewhere_is_unknown_on_a_backend_that_does_not_know_it(trac
 
 
 @pytest.mark.parametrize("columns", [30, 60, 80, 140])
-def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(
-    columns: int, tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_keep_to_the_width_without_colour(columns: int, tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     done = tracer("explain", "cuda-put", "--torch", "2.13")
     assert done.code == 0

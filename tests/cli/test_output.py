@@ -50,9 +50,7 @@ LINES = [
 
 @pytest.mark.parametrize("word", [0, 1])
 @pytest.mark.parametrize("line", LINES, ids=lambda line: visible(" ".join(line)))
-def test_no_field_of_a_trace_acts_on_a_terminal(
-    line: tuple[str, ...], word: int, folder: Path, tracer: Command
-) -> None:
+def test_no_text_of_a_trace_acts_on_a_terminal(line: tuple[str, ...], word: int, folder: Path, tracer: Command) -> None:
     made = filled(HOSTILE, word)
     (folder / "t.json").write_bytes(msgspec.json.encode(made))
     done = tracer(*line)
@@ -88,39 +86,38 @@ def test_nothing_is_printed_past_the_two_ways_out() -> None:
     assert printing == {"tracer/plain.py", "tracer/cli/output.py", "tracer/runner/running.py"}
 
 
-def full(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """``tracer ARGS`` whose standard output has no room."""
-    with open("/dev/full", "w") as out:
-        return subprocess.run(
-            [sys.executable, "-m", "tracer", *args], stdout=out, stderr=subprocess.PIPE, text=True, cwd=cwd, env=PLAIN
-        )
+def redirected(where: str, *args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """``tracer ARGS`` with a stream redirected, as a shell spells it."""
+    line = ["sh", "-c", f'"$@" {where}', "sh", sys.executable, "-m", "tracer", *args]
+    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, env=PLAIN)
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
-@pytest.mark.parametrize("line", [("report", "t.json"), ("--help",)])
-def test_standard_output_without_room_is_one_line(line: tuple[str, ...], folder: Path) -> None:
+FULL = ">/dev/full"
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "says"),
+    [
+        (FULL, ("report", "t.json"), "No space left on device"),
+        (FULL, ("--help",), "No space left on device"),
+        (">&-", ("report", "t.json"), "cannot write standard output: it is closed; write to a file with -o\n"),
+    ],
+)
+def test_a_standard_output_that_takes_nothing_is_one_line(
+    folder: Path, where: str, line: tuple[str, ...], says: str
+) -> None:
+    if where == FULL and not os.path.exists("/dev/full"):
+        pytest.skip("the system has no /dev/full")
     trace(call()).save("t.json")
-    done = full(*line, cwd=folder)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "No space left on device" in done.stderr
+    done = redirected(where, *line, cwd=folder)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert says in done.stderr
     assert "internal error" not in done.stderr
 
 
-def test_a_closed_standard_output_is_one_line(folder: Path) -> None:
-    trace(call()).save("t.json")
-    line = [sys.executable, "-m", "tracer", "report", "t.json"]
-    done = subprocess.run(
-        ["sh", "-c", '"$@" >&-', "sh", *line], stderr=subprocess.PIPE, text=True, cwd=folder, env=PLAIN
-    )
-    assert done.returncode == 2
-    assert done.stderr == "tracer: error: cannot write standard output: it is closed; write to a file with -o\n"
-
-
 def test_a_closed_standard_error_changes_no_exit_code(folder: Path) -> None:
-    line = [sys.executable, "-m", "tracer", "report", "nothing.json"]
-    done = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", *line], stdout=subprocess.PIPE, cwd=folder, env=PLAIN)
-    assert (done.returncode, done.stdout) == (2, b"")
+    done = redirected("2>&-", "report", "nothing.json", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 @pytest.mark.parametrize("origin", SeedOrigin)
@@ -167,9 +164,7 @@ def test_a_verbose_report_has_every_finding_and_the_evidence_of_each_rule_once(s
     assert "Why, and the evidence" not in usual
 
 
-def test_a_quiet_check_is_its_last_line_and_a_verbose_one_has_every_finding_why_and_evidence(
-    saved: Path, tracer: Command
-) -> None:
+def test_a_quiet_check_is_its_last_line_and_a_verbose_one_has_all_evidence(saved: Path, tracer: Command) -> None:
     usual, quiet, whole = (tracer("check", saved, "--backend", "cuda", *args) for args in ((), ("-q",), ("-v",)))
     assert {usual.code, quiet.code, whole.code} == {1}
     last = usual.out.splitlines()[-1]
@@ -192,7 +187,7 @@ def test_a_verbose_check_names_what_was_let_through(saved: Path, tracer: Command
 
 @pytest.mark.parametrize("option", ["-q", "-v"])
 @pytest.mark.parametrize("columns", [30, 50, 80])
-def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(
+def test_lines_keep_to_the_width_without_colour(
     option: str, columns: int, saved: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -202,9 +197,7 @@ def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(
     assert max(map(len, prose)) <= columns
 
 
-def test_what_fails_is_a_line_whatever_the_terminal(
-    saved: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_is_a_line_on_any_terminal(saved: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "50")
     piped = tracer("check", saved, "--backend", "cuda").out
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

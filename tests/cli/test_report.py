@@ -70,9 +70,7 @@ def test_a_format_that_is_named_wins_over_the_suffix(saved: Path, tracer: Comman
         ("step.html", {"step.csv", "step.json"}),
     ],
 )
-def test_several_formats_go_to_a_folder_or_share_a_stem(
-    saved: Path, tracer: Command, output: str, files: set[str]
-) -> None:
+def test_several_formats_share_a_folder_or_a_stem(saved: Path, tracer: Command, output: str, files: set[str]) -> None:
     Path("here").mkdir()
     assert tracer("report", saved, "--format", "csv,json,csv", "-o", output).code == 0
     assert {str(path) for path in Path().rglob("*.*") if path != Path(saved.name)} == files

@@ -62,9 +62,7 @@ def test_a_program_with_values_reads_them_and_says_what_is_missing(tracer: Comma
 
 
 @pytest.mark.parametrize("options", [{}, {"keep": "aten.add"}])
-def test_a_recording_without_the_data_is_told_so_in_one_line(
-    tracer: Command, tmp_path: Path, options: dict[str, str]
-) -> None:
+def test_a_recording_without_data_is_told_in_one_line(tracer: Command, tmp_path: Path, options: dict[str, str]) -> None:
     recorded(tmp_path, **options)
     done = tracer("repro", tmp_path / "trace.json", "cpu-index-put", "--with-values", "-o", tmp_path / "one.py")
     assert done.code == 2

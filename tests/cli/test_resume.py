@@ -174,9 +174,7 @@ def test_what_says_nothing_ends_in_one_line(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_too_large_to_be_copied_that_a_run_writes_to_is_told(
-    tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_file_that_runs_write_is_told(tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resuming, "_MOST_OF_A_FILE", 1000)
     (tmp_path / "large.bin").write_bytes(bytes(2000))
     (tmp_path / "s.py").write_text(

@@ -73,9 +73,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 @pytest.mark.parametrize("options", [(), ("--values", "--data-facts"), ("--lines",)], ids=" ".join)
-def test_the_output_and_the_exit_code_are_the_same(
-    plain: Finished, folder: Path, tracer: Command, options: tuple[str, ...]
-) -> None:
+def test_output_and_exit_code_stay(plain: Finished, folder: Path, tracer: Command, options: tuple[str, ...]) -> None:
     (folder / "train.py").write_text(SCRIPT)
     done = tracer("run", *options, "-o", "a.json", "train.py")
     assert (done.code, done.out) == (7, plain.out)
@@ -132,9 +130,7 @@ def test_each_rank_writes_files_of_its_own_and_says_which(tracer: Command, monke
         ("steps_in_backward.py", "1:2", "ended inside the backward pass"),
     ],
 )
-def test_steps_that_recording_cannot_follow_are_said_to_be_so(
-    tracer: Command, script: str, steps: str, says: str
-) -> None:
+def test_steps_that_recording_cannot_follow_are_said(tracer: Command, script: str, steps: str, says: str) -> None:
     done = tracer("run", "--steps", steps, SCRIPTS / script)
     assert done.code == 0, done.err
     assert says in done.err
@@ -149,9 +145,7 @@ def test_steps_that_recording_cannot_follow_are_said_to_be_so(
         (("--rows=3", "--steps", ":", "s.py", "--rows"), "--rows"),
     ],
 )
-def test_rows_take_the_next_word_only_if_it_is_a_number(
-    folder: Path, tracer: Command, words: tuple[str, ...], given: str
-) -> None:
+def test_rows_take_the_next_word_if_a_number(folder: Path, tracer: Command, words: tuple[str, ...], given: str) -> None:
     program = "import sys, torch\nprint(*sys.argv[1:])\ntorch.nn.BatchNorm1d(5)(torch.randn(6, 5)).tanh()\n"
     (folder / "s.py").write_text(program)
     done = tracer("run", *words)
@@ -211,9 +205,7 @@ def test_an_error_has_the_exit_code_and_the_traceback_that_python_gives_it(tmp_p
 
 
 @pytest.mark.parametrize(("how", "code", "says"), [("exit3", 3, ""), ("message", 1, "the data is gone\n")])
-def test_a_script_that_leaves_keeps_its_exit_code_and_its_message(
-    tracer: Command, how: str, code: int, says: str
-) -> None:
+def test_a_script_that_leaves_keeps_exit_code_and_message(tracer: Command, how: str, code: int, says: str) -> None:
     done = tracer("run", SCRIPTS / "fails.py", how)
     assert done.code == code
     assert done.err.startswith(f"{says}tracer: trace.json: 9 calls ")
@@ -228,9 +220,7 @@ def test_a_script_that_leaves_keeps_its_exit_code_and_its_message(
         ("SIGTERM", -signal.SIGTERM, "ended by SIGTERM"),
     ],
 )
-def test_what_cuts_the_script_short_leaves_a_partial_trace_and_partial_values(
-    tmp_path: Path, how: str, code: int, partial: str
-) -> None:
+def test_what_cuts_a_script_short_leaves_partial_recordings(tmp_path: Path, how: str, code: int, partial: str) -> None:
     done = tracer_process("run", "--values", SCRIPTS / "fails.py", how, cwd=tmp_path)
     assert done.code == code
     values = read_values(tmp_path / "trace.values")
@@ -302,9 +292,7 @@ def test_what_kills_the_script_after_its_recorded_steps_leaves_the_trace(tmp_pat
     assert [path.name for path in tmp_path.glob(".trace.json*")] == []
 
 
-def test_what_the_script_does_after_its_recorded_steps_is_in_the_trace_at_the_end(
-    folder: Path, tracer: Command
-) -> None:
+def test_what_a_script_does_after_its_recorded_steps_is_in_the_trace_at_last(folder: Path, tracer: Command) -> None:
     end = (
         "from pathlib import Path",
         "early = Path('trace.json').read_bytes()",
@@ -356,9 +344,7 @@ def test_a_signal_that_comes_while_the_trace_is_written_early_waits_and_then_doe
     assert sent == [(os.getpid(), signal.SIGTERM, False)]
 
 
-def test_a_pipe_gets_one_trace_only(
-    recording: ScriptRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pipe_gets_one_trace(recording: ScriptRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "t.json")
     monkeypatch.setattr(ScriptRecording, "_write", lambda *_: pytest.fail("a pipe was written to early"))
     recording._write_early()
@@ -392,9 +378,7 @@ def odd_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [(), ("--values", "--with-source", "--data-facts", "--keep-inputs", "index_add_")])
-def test_a_run_below_a_folder_of_any_name_leaves_its_trace(
-    odd_folder: Path, tracer: Command, options: tuple[str, ...]
-) -> None:
+def test_a_run_below_any_folder_leaves_its_trace(odd_folder: Path, tracer: Command, options: tuple[str, ...]) -> None:
     os.chdir(odd_folder)
     output = f"o{ODD}.trace.json"
     done = tracer("run", *options, "-o", output, f"tr{ODD}.py")
@@ -515,9 +499,7 @@ def seeded(values: Values) -> dict[Any, int]:
 
 
 @pytest.mark.parametrize("workers", ["2", "0"])
-def test_batches_states_and_calls_are_kept_and_agree_in_a_second_run(
-    folder: Path, tracer: Command, workers: str
-) -> None:
+def test_batches_states_and_calls_agree_in_a_second_run(folder: Path, tracer: Command, workers: str) -> None:
     (folder / "s.py").write_text(LOADER)
 
     def run() -> Values:

@@ -154,9 +154,7 @@ def test_what_asks_for_the_gpu_in_other_words_is_answered(fake: Fake, lines: str
         "x = torch.cuda.FloatTensor(2)",
     ],
 )
-def test_a_call_on_a_tensor_that_came_to_the_gpu_otherwise_makes_no_other_call_the_hosts(
-    fake: Fake, folder: Path, line: str
-) -> None:
+def test_a_tensor_that_came_to_the_gpu_otherwise_makes_no_call_the_hosts(fake: Fake, folder: Path, line: str) -> None:
     torch.save(torch.zeros(2), folder / "x.pt")
     trace = fake(
         f"{line}\nx.half(), torch.ones(5, device=x.device)\ntorch.backends.cudnn.benchmark = True\n"
@@ -279,7 +277,7 @@ SET = "os.environ['CUBLAS_WORKSPACE_CONFIG'] = ':4096:8'\n"
         (f"x = torch.ones(2, 2, device='cuda')\nx @ x\n{SET}", True),
     ],
 )
-def test_a_variable_is_late_once_what_reads_it_was_used(
+def test_a_variable_is_late_once_it_was_read(
     fake: Fake, monkeypatch: pytest.MonkeyPatch, lines: str, late: bool
 ) -> None:
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
@@ -300,9 +298,7 @@ def test_a_variable_is_late_once_what_reads_it_was_used(
         ("torch.cuda.is_available(), torch.ones(2) + torch.ones(3)", False),
     ],
 )
-def test_a_script_that_wants_a_gpu_and_no_other_is_told_how_to_get_one(
-    tracer: Command, folder: Path, line: str, is_told: bool
-) -> None:
+def test_a_script_that_wants_a_gpu_is_told_how(tracer: Command, folder: Path, line: str, is_told: bool) -> None:
     (folder / "train.py").write_text(f"import sys, torch\ntorch.ones(2).sum()\n{line}\n")
     result = tracer("run", "--fake", "train.py")
     assert result.code == 1
@@ -442,9 +438,7 @@ torch.save(5, 'kept.pt'), print(torch.load('kept.pt'))
         "shutil.move('new.pt', 'last.pt')",
     ],
 )
-def test_a_checkpoint_that_was_not_written_is_renamed_and_no_other_file_is_lost(
-    fake: Fake, folder: Path, moves: str
-) -> None:
+def test_an_unwritten_checkpoint_is_renamed_and_no_other_file_is_lost(fake: Fake, folder: Path, moves: str) -> None:
     (folder / "last.pt").write_bytes(b"of another run")
     ran = fake(
         f"import pathlib, shutil\ntorch.save(torch.nn.Linear(2, 3).state_dict(), 'new.pt')\n{moves}\n"
@@ -601,9 +595,7 @@ pinned, pageable = torch.empty(2, 4, pin_memory=True), torch.empty(2, 4)
         (FETCHED, "net(batch).cpu().sum()", False),
     ],
 )
-def test_a_copy_of_pinned_memory_that_nobody_waited_for_is_in_flight(
-    fake: Fake, before: str, step: str, in_flight: bool
-) -> None:
+def test_a_pinned_copy_that_nobody_waited_for_is_in_flight(fake: Fake, before: str, step: str, in_flight: bool) -> None:
     found = judge(fake(f"{before}{step}").trace, backend="cuda").findings
     line = FIRST + (before == FETCHED) + 1
     assert {one.location for one in found if one.rule == "environment-copy-in-flight"} == (

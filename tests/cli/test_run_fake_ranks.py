@@ -79,9 +79,7 @@ def fake(folder: Path, *line: str | Path, world: int = 4) -> Finished:
         (4, ("pp",)),
     ],
 )
-def test_a_rank_on_fake_process_groups_has_the_groups_of_the_real_one(
-    tmp_path: Path, world: int, ways: tuple[str, ...]
-) -> None:
+def test_a_rank_on_fake_groups_has_those_of_the_real_one(tmp_path: Path, world: int, ways: tuple[str, ...]) -> None:
     for real, made in zip(*recorded(tmp_path, world, *ways), strict=True):
         assert groups(made) == groups(real)
         assert sum(groups(real).values()) > 20

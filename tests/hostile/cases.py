@@ -329,10 +329,7 @@ KINDS: dict[str, Kind] = {
     "machine": Kind(
         "t.doctor.json",
         (bytes_changed, json_changed, json_changed),
-        (
-            ("diff", "t.doctor.json", "u.doctor.json"),
-            ("diff", "u.doctor.json", "t.doctor.json", "--format", "json"),
-        ),
+        (("diff", "t.doctor.json", "u.doctor.json"), ("diff", "u.doctor.json", "t.doctor.json", "--format", "json")),
         300,
     ),
     "repeat-folder": Kind(

@@ -193,8 +193,7 @@ def test_arguments_of_another_kind_are_no_traces(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "op",
-    ["load_library.__call__.__call__", "aten.__class__.__init__", "antigravity.race.default", "aten._dir.default"],
+    "op", ["load_library.__call__.__call__", "aten.__class__.__init__", "antigravity.race.default", "aten._dir.default"]
 )
 def test_an_op_that_torch_has_not_is_neither_called_nor_imported(op: str, tmp_path: Any, monkeypatch: Any) -> None:
     (tmp_path / "antigravity.py").write_text("raise SystemExit('imported')")

@@ -51,8 +51,7 @@ def test_an_evaluation_is_an_inference(how: str, tracer: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "code", "checked"),
-    [("training-fails", 1, 3), ("training-never-steps", 0, 1), ("eval-goes-back", 0, 1)],
+    ("how", "code", "checked"), [("training-fails", 1, 3), ("training-never-steps", 0, 1), ("eval-goes-back", 0, 1)]
 )
 def test_a_training_that_never_stepped_is_no_inference(how: str, code: int, checked: int, tracer: Command) -> None:
     assert tracer("run", "-o", "t.json", SCRIPTS / "evaluate.py", how).code == code

@@ -68,9 +68,7 @@ def pytest_in(folder: Path, *options: str) -> Run:
 
 
 @pytest.mark.parametrize("workers", slow_unless({""}, ["", "-n2"]))
-def test_a_marked_test_fails_for_its_findings_and_one_report_holds_what_was_recorded(
-    tmp_path: Path, workers: str
-) -> None:
+def test_a_marked_test_fails_for_its_findings_and_a_report_holds_them_all(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_steps.py").write_text(STEP + TESTS, encoding="utf-8")
     options = ("-q", "--determinism-report", "out.json", "--determinism-backend", "cuda")
     done = pytest_in(tmp_path, *options, *workers.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,7 +57,13 @@ def weights_of(net: nn.Module) -> list[torch.Tensor]:
     return [one.detach().clone() for one in net.parameters()]
 
 
-def fit_lightning(folder: Path, callback: Any | None, breaks_at: int | None = None) -> list[torch.Tensor]:
+def callback_of(library: str, folder: Path, **options: Any) -> Any:
+    """The library's callback, which writes to ``found`` in the folder; skips where the library is not installed."""
+    ours = pytest.importorskip(f"tracer.integrations.{library}", reason=f"{library} is not installed")
+    return ours.DeterminismCallback(output=folder / "found", **options)
+
+
+def lightning_module(breaks_at: int | None = None) -> Any:
     lightning = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
 
     class Module(lightning.LightningModule):  # type: ignore[name-defined, misc]
@@ -70,16 +77,29 @@ def fit_lightning(folder: Path, callback: Any | None, breaks_at: int | None = No
             loss: torch.Tensor = self.net(**batch)["loss"]
             return loss
 
+        def forward(self, batch: dict[str, torch.Tensor], *_: int) -> torch.Tensor:
+            return self.net(**batch)["logits"]  # type: ignore[no-any-return]
+
+        validation_step = test_step = predict_step = forward
+
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.AdamW(self.parameters(), lr=0.1)
 
-    torch.manual_seed(0)
-    module = Module()
-    options = {"default_root_dir": folder, "max_steps": 3, "enable_checkpointing": False, **QUIET}
-    trainer = lightning.Trainer(callbacks=[callback] if callback else [], **options)
+    return Module()
+
+
+def in_lightning(loop: str, module: Any, callback: Any | None, **options: Any) -> None:
+    lightning = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
+    trainer = lightning.Trainer(callbacks=[callback] if callback else [], **QUIET, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trainer.fit(module, DataLoader(Rows(), batch_size=4))
+        getattr(trainer, loop)(module, DataLoader(Rows(), batch_size=4))
+
+
+def fit_lightning(folder: Path, callback: Any | None, breaks_at: int | None = None) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    module = lightning_module(breaks_at)
+    in_lightning("fit", module, callback, default_root_dir=folder, max_steps=3, enable_checkpointing=False)
     return weights_of(module)
 
 
@@ -100,55 +120,34 @@ def same_bits(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_a_lightning_run_yields_the_report_of_its_chosen_batches(tmp_path: Path) -> None:
-    lightning = pytest.importorskip("tracer.integrations.lightning", reason="Lightning is not installed")
-    callback = lightning.DeterminismCallback(
-        steps=[0, 2], output=tmp_path / "found", formats=["html", "csv"], backend="cuda"
-    )
-    recorded = fit_lightning(tmp_path, callback)
+@pytest.mark.parametrize(
+    ("library", "fit", "steps", "formats", "dropped"),
+    [
+        ("lightning", fit_lightning, [0, 2], ["html", "csv"], ("net.drop", 2)),
+        ("transformers", fit_transformers, [1], ["json"], ("drop", 1)),
+        ("transformers", partial(fit_transformers, accumulation=2), [1], ["json"], ("drop", 2)),
+    ],
+    ids=["lightning", "transformers", "accumulating"],
+)
+def test_a_run_yields_the_report_of_its_chosen_steps(
+    tmp_path: Path, library: str, fit: Any, steps: list[int], formats: list[str], dropped: tuple[str, int]
+) -> None:
+    callback = callback_of(library, tmp_path, steps=steps, formats=formats, backend="cuda")
+    recorded = fit(tmp_path, callback)
     trace = Trace.load(tmp_path / "found" / "trace.json")
-    assert trace.sources[0].optimizer_steps == 2
-    dropped = [one for one in trace.calls if one.op.startswith(("aten.native_dropout", "aten.bernoulli_"))]
-    assert {(one.module, one.count) for one in dropped} == {("net.drop", 2)}
+    assert trace.sources[0].optimizer_steps == len(steps)
+    drops = [one for one in trace.calls if one.op.startswith(("aten.native_dropout", "aten.bernoulli_"))]
+    assert {(one.module, one.count) for one in drops} == {dropped}
     assert callback.report.target.backend == "cuda"
-    assert {path.name for path in (tmp_path / "found").iterdir()} == {"trace.json", "report.html", "report.csv"}
-    assert same_bits(recorded, fit_lightning(tmp_path, None))
-
-
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_a_transformers_run_yields_the_report_of_its_chosen_steps(tmp_path: Path, accumulation: int) -> None:
-    ours = pytest.importorskip("tracer.integrations.transformers", reason="Transformers is not installed")
-    callback = ours.DeterminismCallback(steps=[1], output=tmp_path / "found", formats="json", backend="cuda")
-    recorded = fit_transformers(tmp_path, callback, accumulation)
-    trace = Trace.load(tmp_path / "found" / "trace.json")
-    assert trace.sources[0].optimizer_steps == 1
-    dropped = [one for one in trace.calls if one.op.startswith(("aten.native_dropout", "aten.bernoulli_"))]
-    assert {(one.module, one.count) for one in dropped} == {("drop", accumulation)}
-    assert callback.report is not None
-    assert (tmp_path / "found" / "report.json").is_file()
-    assert same_bits(recorded, fit_transformers(tmp_path, None, accumulation))
+    reports = {f"report.{suffix}" for suffix in formats}
+    assert {path.name for path in (tmp_path / "found").iterdir()} == {"trace.json", *reports}
+    assert same_bits(recorded, fit(tmp_path, None))
 
 
 @pytest.mark.parametrize("loop", ["validate", "test", "predict"])
 def test_a_lightning_loop_without_training_is_an_inference_beside_the_training(tmp_path: Path, loop: str) -> None:
-    ours = pytest.importorskip("tracer.integrations.lightning", reason="Lightning is not installed")
-    import lightning.pytorch as lightning
-
-    class Module(lightning.LightningModule):  # type: ignore[misc, unused-ignore]
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = Net()
-
-        def forward(self, batch: dict[str, torch.Tensor], *_: int) -> torch.Tensor:
-            return self.net(**batch)["logits"]  # type: ignore[no-any-return]
-
-        validation_step = test_step = predict_step = forward
-
-    callback = ours.DeterminismCallback(steps=[1], output=tmp_path / "found", formats="json", backend="cuda")
-    trainer = lightning.Trainer(callbacks=[callback], **QUIET)  # type: ignore[arg-type]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        getattr(trainer, loop)(Module(), DataLoader(Rows(), batch_size=4))
+    callback = callback_of("lightning", tmp_path, steps=[1], formats="json", backend="cuda")
+    in_lightning(loop, lightning_module(), callback)
     trace = Trace.load(tmp_path / "found" / f"trace.{loop}.json")
     assert trace.training is Training.INFERENCE
     assert {call.module for call in trace.calls} >= {"net.first", "net.last"}
@@ -156,10 +155,9 @@ def test_a_lightning_loop_without_training_is_an_inference_beside_the_training(t
 
 
 def test_a_transformers_evaluation_alone_says_that_it_was_not_recorded(tmp_path: Path) -> None:
-    ours = pytest.importorskip("tracer.integrations.transformers", reason="Transformers is not installed")
+    callback = callback_of("transformers", tmp_path)
     transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
     arguments = transformers.TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True, disable_tqdm=True)
-    callback = ours.DeterminismCallback(output=tmp_path / "found")
     trainer = transformers.Trainer(model=Net(), args=arguments, eval_dataset=Rows(), callbacks=[callback])
     with pytest.warns(UserWarning, match="records no evaluate"):
         trainer.evaluate()
@@ -190,8 +188,7 @@ def test_an_exception_leaves_the_tracer_and_marks_the_trace(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("step", "partial"), [(0, ""), (1, "RuntimeError")])
 def test_a_lightning_run_that_breaks_off_leaves_what_it_recorded(tmp_path: Path, step: int, partial: str) -> None:
-    lightning = pytest.importorskip("tracer.integrations.lightning", reason="Lightning is not installed")
-    callback = lightning.DeterminismCallback(steps=[step], output=tmp_path / "found", formats="json", backend="cuda")
+    callback = callback_of("lightning", tmp_path, steps=[step], formats="json", backend="cuda")
     with pytest.raises(RuntimeError, match="no more"):
         fit_lightning(tmp_path, callback, breaks_at=1)
     assert Trace.load(tmp_path / "found" / "trace.json").partial == partial
@@ -200,8 +197,7 @@ def test_a_lightning_run_that_breaks_off_leaves_what_it_recorded(tmp_path: Path,
 
 
 def test_a_transformers_run_that_breaks_off_is_left_when_the_next_begins(tmp_path: Path) -> None:
-    ours = pytest.importorskip("tracer.integrations.transformers", reason="Transformers is not installed")
-    callback = ours.DeterminismCallback(steps=[0], output=tmp_path / "found", formats=())
+    callback = callback_of("transformers", tmp_path, steps=[0], formats=())
     state = type("State", (), {"global_step": 0})
     callback.on_step_begin(None, state, None, model=Net())
     callback.on_train_begin(None, state, None)
@@ -209,9 +205,7 @@ def test_a_transformers_run_that_breaks_off_is_left_when_the_next_begins(tmp_pat
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_a_loop_that_breaks_off_waits_for_no_other_rank(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int
-) -> None:
+def test_a_loop_that_breaks_off_waits_for_no_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int) -> None:
     waits: list[int] = []
     job = SimpleNamespace(get_rank=lambda: 0, get_world_size=lambda: ranks)
     monkeypatch.setattr(chosen_steps, "_job", lambda: job)

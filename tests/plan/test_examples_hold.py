@@ -161,9 +161,7 @@ def refused(problem: RuntimeError, report: Report) -> bool:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("example", slow_unless(lambda example: first_op(example) in QUICK, RUN), ids=first_op)
-def test_an_examples_plan_makes_its_runs_agree_without_a_new_nan(
-    example: Example, traces: Traces, tmp_path: Path
-) -> None:
+def test_an_examples_plan_makes_runs_agree_without_a_new_nan(example: Example, traces: Traces, tmp_path: Path) -> None:
     report = judge(traces(example), backend="cpu")
     before = with_nan(example)
     try:
@@ -180,7 +178,7 @@ def test_an_examples_plan_makes_its_runs_agree_without_a_new_nan(
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("backend", ["cuda", "rocm", "npu"])
 @pytest.mark.parametrize("example", slow_unless(lambda example: first_op(example) in QUICK, RUN), ids=first_op)
-def test_an_examples_plan_for_another_backend_runs_to_its_end(
+def test_an_examples_plan_for_other_backends_runs(
     example: Example, backend: str, traces: Traces, tmp_path: Path
 ) -> None:
     trace = traces(example)
@@ -195,12 +193,9 @@ def test_an_examples_plan_for_another_backend_runs_to_its_end(
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "row",
-    [pytest.param(row, id=row.id) for row in ROWS if not (row.code.startswith(EXPORT) or row.id in OF_A_PROGRAM)],
+    "row", [pytest.param(row, id=row.id) for row in ROWS if not (row.code.startswith(EXPORT) or row.id in OF_A_PROGRAM)]
 )
-def test_a_settings_code_makes_what_it_says_and_a_step_under_it_agrees_without_nan(
-    row: SettingRow, tmp_path: Path
-) -> None:
+def test_a_settings_code_makes_what_it_says_and_steps_agree_without_nan(row: SettingRow, tmp_path: Path) -> None:
     if row.id == "environment-tunable-op" and not hasattr(torch._C, "_cuda_tunableop_enable"):
         pytest.skip("this build of torch has no TunableOp")
     divergence, are_nan = twice(f"{row.code}{STEP}", tmp_path)

@@ -93,9 +93,7 @@ CONVOLUTION = finding("cuda-autotune", cause="autotune", deterministic_mode="non
         ([CONVOLUTION], {}, "does not fix"),
     ],
 )
-def test_one_change_suits_what_was_found_and_what_is_set(
-    found: list[Finding], conditions: dict[str, object], words: str
-) -> None:
+def test_a_change_suits_what_is_found_and_set(found: list[Finding], conditions: dict[str, object], words: str) -> None:
     (change,) = make_plan(judgement(*found, target=target(conditions=conditions)))
     assert words in f"{change.title}\n{change.code}"
     assert ("CUBLAS_WORKSPACE_CONFIG" in change.code) is ("CUBLAS_WORKSPACE_CONFIG" in words)

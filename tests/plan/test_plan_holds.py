@@ -128,9 +128,7 @@ def at_risk(report: Report) -> set[str]:
 
 
 @pytest.mark.parametrize("backend", slow_unless({"cuda"}, ["cuda", "cpu", "recorded"]))
-def test_the_plans_lines_leave_no_risk_but_where_the_plan_says_that_some_stays(
-    unplanned: Trace, tmp_path: Path, backend: str
-) -> None:
+def test_the_plans_lines_leave_no_risk_but_what_it_says(unplanned: Trace, tmp_path: Path, backend: str) -> None:
     before = judge(unplanned, backend=backend)
     lines = "\n".join(change.code for change in before.plan if change.sets and change.code)
     assert bool(lines) is bool(before.planned_settings)

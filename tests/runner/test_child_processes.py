@@ -198,14 +198,9 @@ JOBS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("script", "started_by", "role"),
-    JOBS,
-)
+@pytest.mark.parametrize(("script", "started_by", "role"), JOBS)
 @pytest.mark.slow
-def test_a_childs_training_is_recorded_with_its_own_lines(
-    folder: Path, script: str, started_by: StartedBy, role: str
-) -> None:
+def test_a_childs_training_is_recorded_with_lines(folder: Path, script: str, started_by: StartedBy, role: str) -> None:
     trace = same_with_and_without(folder, script)
     child = next(child for child in trace.children if child.role == role)
     assert (child.state, child.started_by, child.optimizer_steps) == (ChildState.RECORDED, started_by, 2)
@@ -222,9 +217,7 @@ def test_a_childs_training_is_recorded_with_its_own_lines(
         pytest.param(EXEC, [2, 2, 2], id="exec"),
     ],
 )
-def test_children_of_children_threads_and_exec_are_recorded_and_no_process_is_missed(
-    folder: Path, script: str, steps: list[int]
-) -> None:
+def test_no_process_of_children_threads_and_exec_is_missed(folder: Path, script: str, steps: list[int]) -> None:
     same_with_and_without(folder, script)
     traces = load_families([folder / "trace.json"])
     trained = [source.optimizer_steps for trace in traces for source in trace.sources if source.optimizer_steps]
@@ -295,9 +288,7 @@ def test_a_child_that_hangs_and_is_killed_leaves_what_it_had(folder: Path, targe
         ),
     ],
 )
-def test_a_job_whose_first_process_leaves_by_os_exit_or_has_daemons_is_whole_and_leaves_no_folder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
+def test_a_job_that_leaves_daemons_is_whole(folder: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     (temporary := folder / "temporary").mkdir()
     monkeypatch.setitem(PLAIN, "TMPDIR", str(temporary))
     monkeypatch.setitem(PLAIN, "PYTHONDONTWRITEBYTECODE", "1")  # a flag of each process of ``multiprocessing``
@@ -328,9 +319,7 @@ def test_two_hundred_children_without_torch_are_one_line_and_no_blind_spot(folde
     ],
     ids=["executor", "pool", "process", "forkserver", "program"],
 )
-def test_a_child_that_draws_from_numpy_unseeded_is_a_blind_spot_at_its_line(
-    folder: Path, start: str, loads: str
-) -> None:
+def test_a_child_that_draws_unseeded_is_a_blind_spot_at_its_line(folder: Path, start: str, loads: str) -> None:
     (folder / "simulating.py").write_text(
         f"{loads}\nimport numpy\n\ndef simulate(x):\n    return x + numpy.random.rand()\n"
     )

@@ -114,24 +114,23 @@ def files(error: BaseException) -> list[str]:
     return [Path(frame.filename).name for frame in traceback.extract_tb(error.__traceback__)]
 
 
-def test_frames_of_ours_go_and_those_of_the_bundled_example_stay() -> None:
-    error = call_through("user.py", OURS, "other.py", BUNDLED, last=fail)
+OWN_ERROR: dict[str, Callable[[], object]] = {}
+exec(compile("def broken():\n    raise KeyError('ours')\n", OURS, "exec"), OWN_ERROR)
+
+
+@pytest.mark.parametrize(
+    ("through", "last", "kept"),
+    [
+        (("user.py", OURS, "other.py", BUNDLED), fail, ["user.py", "other.py", "invented.py", "test_start.py"]),
+        (("user.py", OURS, "/x/torch/_ops.py", "deep.py"), fail, ["user.py", "deep.py", "test_start.py"]),
+        (("user.py", OURS), OWN_ERROR["broken"], ["user.py", "invented.py", "invented.py"]),
+    ],
+    ids=["the bundled example's stay", "in which torch calls the op for us", "an error of our own keeps all"],
+)
+def test_frames_of_ours_go(through: tuple[str, ...], last: Callable[[], object], kept: list[str]) -> None:
+    error = call_through(*through, last=last)
     trim(error)
-    assert files(error) == ["test_start.py", "user.py", "other.py", "invented.py", "test_start.py"]
-
-
-def test_the_frame_in_which_torch_calls_the_op_for_us_goes_too() -> None:
-    error = call_through("user.py", OURS, "/x/torch/_ops.py", "deep.py", last=fail)
-    trim(error)
-    assert files(error) == ["test_start.py", "user.py", "deep.py", "test_start.py"]
-
-
-def test_an_error_of_our_own_keeps_every_frame() -> None:
-    space: dict[str, Callable[[], object]] = {}
-    exec(compile("def broken():\n    raise KeyError('ours')\n", OURS, "exec"), space)
-    error = call_through("user.py", OURS, last=space["broken"])
-    trim(error)
-    assert files(error) == ["test_start.py", "user.py", "invented.py", "invented.py"]
+    assert files(error) == ["test_start.py", *kept]
 
 
 def test_causes_and_contexts_are_trimmed_and_cycles_end() -> None:

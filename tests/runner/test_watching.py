@@ -169,9 +169,7 @@ PYTHON, NUMPY = HintKind.PYTHON_DRAW, HintKind.NUMPY_DRAW
         ("from .random import choice\nchoice(rows)", []),
     ],
 )
-def test_lines_that_may_be_otherwise_are_named(
-    code: str, hints: list[tuple[HintKind, int, str]], tmp_path: Path
-) -> None:
+def test_lines_that_may_differ_are_named(code: str, hints: list[tuple[HintKind, int, str]], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(code, encoding="utf-8")
     found = hints_of(trace(call(location="train.py:1")), str(tmp_path))
     assert [(hint.kind, hint.location, hint.name) for hint in found] == [
@@ -198,9 +196,7 @@ def test_files_of_others_are_not_read(tmp_path: Path) -> None:
     assert hints_of(trace(*calls), str(tmp_path)) == ()
 
 
-def test_a_script_and_what_it_imports_are_read_and_a_report_tells_it_once(
-    tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_script_imports_is_read_and_told_once(tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     Path("data_of_ours.py").write_text("import os\nNAMES = list(os.listdir('.'))\n")
     Path("train.py").write_text(

@@ -6,15 +6,7 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from tracer.names import (
-    BlindSpotKind,
-    DataShown,
-    DeterministicMode,
-    KernelLanguage,
-    Phase,
-    RegionInside,
-    Untried,
-)
+from tracer.names import BlindSpotKind, DataShown, DeterministicMode, KernelLanguage, Phase, RegionInside, Untried
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     ORIGIN,

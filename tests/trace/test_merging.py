@@ -27,7 +27,7 @@ from tracer.trace import Trace
 from tracer.trace.differences import RankComparison, compare_ranks
 from tracer.trace.file import load_traces
 from tracer.trace.merging import join, key_of, merge_traces, merged
-from tracer.trace.records import Argument, BlindSpot, CudaDevice, Environment, Event, TraceSource, Tried
+from tracer.trace.records import Argument, BlindSpot, CudaDevice, Environment, Event, Region, TraceSource, Tried
 from tracer.trace.values.places import Matching, RowCall, are_alike, joined_rows
 
 
@@ -95,27 +95,25 @@ def test_equal_blind_spots_add_up_and_a_partial_recording_makes_the_whole_partia
     assert merged.partial == "interrupted"
 
 
-def test_regions_alike_in_two_ranks_are_one_that_ran_as_often_as_both() -> None:
-    one = trace(call(region="0/0 forward", count=3), regions=(region(executions=3),))
-    merged = merge_traces([one, trace(call(region="0/0 forward", count=2), regions=(region(executions=2),))])
-    assert merged.regions == (region(executions=5),)
-    assert [(group.region, group.count) for group in merged.calls] == [("0/0 forward", 5)]
-
-
-def test_regions_that_differ_keep_apart_though_two_processes_number_them_alike() -> None:
-    other = region(kernels=(kernel(atomic=False),))
-    merged = merge_traces(
-        [
-            trace(call(region="0/0 forward"), call(), regions=(region(),)),
-            trace(call(region="0/0 forward"), call(), regions=(other,)),
-        ]
-    )
-    assert [one.id for one in merged.regions] == ["0/0 forward", "0/0 forward (2)"]
-    assert [(group.region, group.count) for group in merged.calls] == [
-        ("0/0 forward", 1),
-        (None, 2),
-        ("0/0 forward (2)", 1),
-    ]
+@pytest.mark.parametrize(
+    ("other", "regions", "groups"),
+    [
+        (region(executions=2), [("0/0 forward", 5)], [("0/0 forward", 2), (None, 2)]),
+        (
+            region(kernels=(kernel(atomic=False),)),
+            [("0/0 forward", 3), ("0/0 forward (2)", 1)],
+            [("0/0 forward", 1), (None, 2), ("0/0 forward (2)", 1)],
+        ),
+    ],
+    ids=["alike", "another that is numbered alike"],
+)
+def test_regions_alike_in_two_ranks_are_one_that_ran_as_often_as_both(
+    other: Region, regions: list[tuple[str, int]], groups: list[tuple[str | None, int]]
+) -> None:
+    both = (trace(call(region="0/0 forward"), call(), regions=(one,)) for one in (region(executions=3), other))
+    merged = merge_traces([*both])
+    assert [(one.id, one.executions) for one in merged.regions] == regions
+    assert [(group.region, group.count) for group in merged.calls] == groups
 
 
 def tried(trials: int, varied: int, **fields: Any) -> Tried:
@@ -127,15 +125,8 @@ def test_trials_of_one_group_add_up_and_the_largest_difference_stands() -> None:
     varied = trace(call(count=2, tried=tried(5, 3, relative=0.5, first=2, untried={Untried.RARER: 1})))
     (group,) = merge_traces([steady, varied]).calls
     assert group.count == 6
-    assert group.tried == Tried(
-        calls=2,
-        trials=10,
-        varied=3,
-        distinct=4,
-        relative=0.5,
-        first=2,
-        untried={Untried.RARER: 4},
-    )
+    added = {"calls": 2, "trials": 10, "varied": 3, "distinct": 4}
+    assert group.tried == Tried(**added, relative=0.5, first=2, untried={Untried.RARER: 4})
 
 
 def test_a_recording_without_trials_takes_none_away_and_leaves_its_calls_unlooked_at() -> None:
@@ -256,13 +247,14 @@ def test_what_ranks_have_in_common_is_one_object(tmp_path: Path) -> None:
     assert gc.isenabled()
 
 
+IN_A_PROCESS = '{"schema": 1, "environment": {"python": "", "platform": "", "torch": ""}, "calls": '
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[]", '{"schema": 99}'),
-        '{"schema": 1, "environment": {"python": "", "platform": "", "torch": ""}, "calls": [{"op": 3}]}',
-        '{"schema": 1, "environment": {"python": "", "platform": "", "torch": ""},'
-        ' "calls": [{"op": "a", "phase": "other", "count": 0}]}',
+        *("", "[]", '{"schema": 99}', IN_A_PROCESS + '[{"op": 3}]}'),
+        IN_A_PROCESS + '[{"op": "a", "phase": "other", "count": 0}]}',
     ],
 )
 def test_what_is_no_trace_is_refused_in_the_same_words(tmp_path: Path, text: str) -> None:
@@ -277,133 +269,73 @@ def test_what_is_no_trace_is_refused_in_the_same_words(tmp_path: Path, text: str
     assert gc.isenabled()
 
 
-PAD = float("nan")
-
-Call = list[list[float]]
-
-
-def calls(*contents: Call, module: str = "net") -> list[RowCall]:
-    return [RowCall(module, np.array(one, float)) for one in contents]
+def calls(text: str) -> list[RowCall]:
+    """A call each between the bars: sequences of one-digit numbers, ``.`` where a mask says that there is none."""
+    rows = [[list(sequence.replace(".", "n")) for sequence in part.split()] for part in text.split("|")]
+    return [RowCall("net", np.where(np.array(one) == "n", "nan", np.array(one)).astype(float)) for one in rows]
 
 
-def found(wholes: list[RowCall], parts: list[RowCall], **ranks: int) -> list[list[tuple[int, int] | None]]:
-    """The call and row of the whole batch of each row of each part."""
+def found(wholes: list[RowCall], parts: list[RowCall], **ranks: int) -> str:
+    """The call and the row of the whole batch of each row of each part, ``--`` where there is none."""
     matching = Matching(wholes, **ranks)
-    places = [matching.find(part) for part in parts]
-    return [
-        [(call, row) if call >= 0 else None for call, row in zip(calls.tolist(), rows.tolist(), strict=True)]
-        for calls, rows in places
-    ]
+    places = [zip(*(one.tolist() for one in matching.find(part)), strict=True) for part in parts]
+    return " | ".join(" ".join(f"{call}{row}" if call >= 0 else "--" for call, row in part) for part in places)
 
 
-def places(call: int, *rows: int) -> list[tuple[int, int] | None]:
-    return [(call, row) for row in rows]
-
-
+#: The whole batch, its parts, and where their rows stand in it.
 LAYOUTS = {
-    "samples of a split batch": (
-        calls([[1], [2], [3], [4]]),
-        calls([[1], [2]], [[3], [4]]),
-        [places(0, 0, 1), places(0, 2, 3)],
-    ),
-    "two parts and four": (
-        calls([[1], [2]], [[3], [4]]),
-        calls([[1]], [[2]], [[3]], [[4]]),
-        [places(0, 0), places(0, 1), places(1, 0), places(1, 1)],
-    ),
-    "the same sample everywhere": (calls([[1], [1], [1]]), calls([[1]], [[1], [1]]), [places(0, 0), places(0, 1, 2)]),
-    "one by one, padded on the left by a mask": (
-        calls([[PAD, 5, 6], [7, 8, 9]]),
-        calls([[5, 6]], [[7, 8, 9]]),
-        [places(0, 1, 2), places(0, 3, 4, 5)],
-    ),
-    "padded without a mask": (
-        calls([[0, 5, 6], [7, 8, 9]]),
-        calls([[5, 6]], [[7, 8, 9]]),
-        [places(0, 1, 2), places(0, 3, 4, 5)],
-    ),
-    "padded on both sides, the ends alone in common": (
-        calls([[0, 0, 5, 6]]),
-        calls([[5, 6, 0, 0, 0]]),
-        [[(0, 2), (0, 3), None, None, None]],
-    ),
-    "a short prompt that ends a longer one": (
-        calls([[4, 5, 6], [PAD, 5, 6]]),
-        calls([[5, 6]], [[4, 5, 6]]),
-        [places(0, 4, 5), places(0, 0, 1, 2)],
-    ),
-    "packed": (
-        calls([[5, 6, 7, 8, 9]]),
-        calls([[5, 6, PAD], [7, 8, 9]]),
-        [[(0, 0), (0, 1), None, *places(0, 2, 3, 4)]],
-    ),
-    "token by token, all at once": (
-        calls([[5, 7, 7, 7], [6, 7, 8, 7]]),
-        calls([[5, 7], [6, 7]], [[7], [8]], [[7], [7]]),
-        [places(0, 0, 1, 4, 5), places(0, 2, 6), places(0, 3, 7)],
-    ),
-    "token by token, without a cache": (
-        calls([[7, 7]], [[7, 7, 7]], [[7, 7, 7, 8]]),
-        calls([[7, 7]], [[7]], [[8]]),
-        [places(0, 0, 1), places(1, 2), places(2, 3)],
-    ),
-    "prompts decoded one by one": (
-        calls([[PAD, 5], [6, 7]], [[8], [9]], [[8], [8]]),
-        calls([[5]], [[8]], [[8]], [[6, 7]], [[9]], [[8]]),
-        [places(0, 1), places(1, 0), places(2, 0), places(0, 2, 3), places(1, 1), places(2, 1)],
-    ),
-    "sequences that stand first": (
-        calls([[1, 2, 3, 4], [5, 6, 7, 8]]),
-        calls([[1], [5]], [[2], [6]]),
-        [places(0, 0, 4), places(0, 1, 5)],
-    ),
+    "samples of a split batch": ("1 2 3 4", "1 2 | 3 4", "00 01 | 02 03"),
+    "two parts and four": ("1 2 | 3 4", "1 | 2 | 3 | 4", "00 | 01 | 10 | 11"),
+    "the same sample everywhere": ("1 1 1", "1 | 1 1", "00 | 01 02"),
+    "one by one, padded on the left by a mask": (".56 789", "56 | 789", "01 02 | 03 04 05"),
+    "padded without a mask": ("056 789", "56 | 789", "01 02 | 03 04 05"),
+    "padded on both sides, the ends alone in common": ("0056", "56000", "02 03 -- -- --"),
+    "a short prompt that ends a longer one": ("456 .56", "56 | 456", "04 05 | 00 01 02"),
+    "packed": ("56789", "56. 789", "00 01 -- 02 03 04"),
+    "token by token, all at once": ("5777 6787", "57 67 | 7 8 | 7 7", "00 01 04 05 | 02 06 | 03 07"),
+    "token by token, without a cache": ("77 | 777 | 7778", "77 | 7 | 8", "00 01 | 12 | 23"),
+    "prompts decoded one by one": (*(".5 67 | 8 9 | 8 8", "5 | 8 | 8 | 67 | 9 | 8"), "01 | 10 | 20 | 02 03 | 11 | 21"),
+    "sequences that stand first": ("1234 5678", "1 5 | 2 6", "00 04 | 01 05"),
+    "another number": ("567", "8", "--"),
+    "a number twice": ("567", "66", "-- --"),
+    "numbers that stand apart": ("567", "57", "-- --"),
+    "a number between others": ("567", "6", "--"),
+    "a row that comes twice": ("1 2", "1 | 1", "00 | --"),
 }
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_rows_are_found_where_they_stand(layout: str) -> None:
     wholes, parts, expected = LAYOUTS[layout]
-    assert found(wholes, parts) == expected
-
-
-@pytest.mark.parametrize("contents", [[[8]], [[6, 6]], [[5, 7]], [[6]]], ids=["other", "repeated", "apart", "between"])
-def test_what_is_not_there_is_found_nowhere(contents: Call) -> None:
-    assert found(calls([[5, 6, 7]]), calls(contents)) == [[None] * len(contents[0])]
-
-
-def test_no_row_is_found_twice() -> None:
-    assert found(calls([[1], [2]]), calls([[1]], [[1]])) == [places(0, 0), [None]]
+    assert found(calls(wholes), calls(parts)) == expected
 
 
 def test_what_was_computed_has_the_rows_of_the_call_before() -> None:
-    wholes = [*calls([[1], [2]]), *calls([[0.11], [0.21]], module="head")]
-    parts = [*calls([[2]]), *calls([[0.2]], module="head"), *calls([[0.3]], module="other")]
-    assert found(wholes, parts) == [places(0, 1), places(1, 1), [None]]
+    def computed(module: str, *numbers: float) -> RowCall:
+        return RowCall(module, np.array(numbers)[:, None])
+
+    wholes = [*calls("1 2"), computed("head", 0.11, 0.21)]
+    parts = [*calls("2"), computed("head", 0.2), computed("other", 0.3)]
+    assert found(wholes, parts) == "01 | 11 | --"
 
 
 def test_ranks_have_equal_shares_of_rows_that_look_alike() -> None:
-    assert found(calls([[1], [1], [1], [1]]), calls([[1], [1]]), rank=1, world_size=2) == [places(0, 2, 3)]
+    assert found(calls("1 1 1 1"), calls("1 1"), rank=1, world_size=2) == "02 03"
 
 
 def test_rows_that_one_side_lacks_are_left_out_on_both() -> None:
-    wholes, parts = calls([[0, 0, 5, 6], [1, 2, 3, 4]]), calls([[5, 6]], [[3, 4]])
+    wholes, parts = calls("0056 1234"), calls("56 | 34")
     (first,), (second,) = joined_rows(Matching(wholes), parts)
     ((whole,),) = joined_rows(Matching(wholes), parts, of_whole=True)
     assert (first.targets.tolist(), second.targets.tolist()) == ([0, 1], [2, 3])
     assert (whole.sources.tolist(), whole.targets.tolist()) == ([2, 3, 6, 7], [0, 1, 2, 3])
-    assert [one.sequences(length).targets.tolist() for one, length in ((first, 2), (second, 2), (whole, 4))] == [
-        [0],
-        [1],
-        [0, 1],
-    ]
+    sequences = [one.sequences(length).targets.tolist() for one, length in ((first, 2), (second, 2), (whole, 4))]
+    assert sequences == [[0], [1], [0, 1]]
 
 
-@pytest.mark.parametrize(
-    ("other", "alike"),
-    [([[5, 6], [7, 8]], True), ([[9, 9], [9, 9]], True), ([[PAD, 6], [7, 8]], False), ([[5, 6, 7, 8]], False)],
-)
-def test_calls_are_alike_if_their_rows_are_in_the_same_positions(other: Call, alike: bool) -> None:
-    assert are_alike(calls([[5, 6], [7, 8]]), calls(other)) is alike
+@pytest.mark.parametrize(("other", "alike"), [("56 78", True), ("99 99", True), (".6 78", False), ("5678", False)])
+def test_calls_are_alike_if_their_rows_are_in_the_same_positions(other: str, alike: bool) -> None:
+    assert are_alike(calls("56 78"), calls(other)) is alike
 
 
 def rank(number: int | None, *calls: Any, **fields: Any) -> Trace:
@@ -484,12 +416,7 @@ def test_identical_means_that_nothing_differs(one: Trace, other: Trace) -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "said"),
-    [
-        ([3], "rank 3"),
-        ([1, 0], "ranks 0 and 1"),
-        ([0, 1, 2, 3, 8], "ranks 0-3 and 8"),
-        (list(range(64)), "ranks 0-63"),
-    ],
+    [([3], "rank 3"), ([1, 0], "ranks 0 and 1"), ([0, 1, 2, 3, 8], "ranks 0-3 and 8"), (list(range(64)), "ranks 0-63")],
 )
 def test_ranks_in_a_row_are_a_span(ranks: list[int], said: str) -> None:
     assert ranks_named(ranks) == said

@@ -133,9 +133,7 @@ def _with_positions(pos: Any, **attributes: Any) -> Callable[[], None]:
         (torch.arange(6), torch.tensor([0, 1, 2, 3, 4, 6])),
     ],
 )
-def test_whole_numbers_that_the_program_gives_are_judged_without_a_yardstick(
-    one: torch.Tensor, other: torch.Tensor
-) -> None:
+def test_whole_numbers_that_are_given_are_judged_without_a_yardstick(one: torch.Tensor, other: torch.Tensor) -> None:
     comparison = compared(_with_positions(one), _with_positions(other))
     assert comparison.is_given
     assert (begins(comparison).place, begins(comparison).ratio) == ("Positions[1]", None)

@@ -158,7 +158,7 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("start", "line", "process"), PROGRAMS)
-def test_the_fault_of_one_process_is_named_and_no_other(tmp_path: Path, start: str, line: str, process: str) -> None:
+def test_the_fault_of_one_process_is_named_alone(tmp_path: Path, start: str, line: str, process: str) -> None:
     code, result = repeated(tmp_path, start, fault=True)
     assert code == 1
     assert {(root["location"], root["process"]) for root in result["roots"]} == {(line, process)}

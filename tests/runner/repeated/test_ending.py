@@ -147,9 +147,7 @@ def test_a_run_keeps_its_own_exit_code_(repeat: Started, tmp_path: Path, end: st
     assert f"run 1 ended with exit code {code} before anything was recorded" in err
 
 
-def test_a_run_that_is_ended_after_a_step_leaves_a_thread_that_computes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_ends_after_a_step_leaves_a_thread_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text("""
 import threading
 import torch

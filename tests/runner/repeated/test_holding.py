@@ -150,9 +150,7 @@ def test_the_first_roots_cause_suggests_circumstances(cause: RootCause, suspecte
         (RootCause.STRUCTURE, Backend.CUDA, False),
     ],
 )
-def test_threads_of_the_process_do_not_explain_a_kernel_of_a_device(
-    cause: RootCause, backend: Backend, holds: bool
-) -> None:
+def test_threads_of_a_process_explain_no_kernel_of_a_device(cause: RootCause, backend: Backend, holds: bool) -> None:
     verdict = Verdict.NONDETERMINISTIC
     given: Any = {"rule": "r", "verdict": verdict, "deterministic_mode": verdict, "backend": backend}
     found = Finding(**given, op="aten.add.Tensor", phase=Phase.BACKWARD)
@@ -209,9 +207,7 @@ def test_the_circumstance_that_decides_is_found(name: str, tmp_path: Path, monke
 
 
 @pytest.mark.slow
-def test_the_order_of_objects_in_a_set_is_that_of_their_addresses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_order_of_objects_in_a_set_is_by_their_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = repeated(OBJECTS, tmp_path, monkeypatch, hold=(Circumstance.ADDRESSES,))
     assert found.cause is not None, found.held
     assert found.cause.circumstances == ("hash-seed", "addresses")

@@ -77,9 +77,7 @@ def test_a_line_that_is_overwritten_is_not_compared() -> None:
     assert list(printed.lines()) == [(1, "100% done"), (3, "loss 0.5")]
 
 
-def test_files_are_those_that_changed_below_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_those_that_changed_below_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "__stdout__", None)
     for name in ("left.txt", "log.txt"):
@@ -99,9 +97,7 @@ def test_files_are_those_that_changed_below_the_working_directory(
     ]
 
 
-def test_a_file_that_was_written_anew_and_is_longer_was_not_appended_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_longer_file_that_was_written_anew_was_not_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "__stdout__", None)
     Path("result.txt").write_text("loss 0.5\n")
@@ -196,9 +192,7 @@ def test_recordings_come_when_the_job_fails_and_replace_those_of_before(tmp_path
     assert (tmp_path / "run-1.json").read_text() == "new"
 
 
-def test_recordings_that_cannot_go_stay_and_the_place_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recordings_that_cannot_go_stay_at_a_said_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     destination = tmp_path / "repeat"
     destination.write_text("a file")
     with scratch_of(destination) as scratch:

@@ -31,16 +31,12 @@ def _no_traceback_of_ours(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
 
 
 @programs(FAULTS_IN_EVERY_RUN)
-def test_the_runs_part_at_the_line_and_for_the_cause_that_is_planted(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_part_at_the_planted_line_and_cause(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expect_parting(program(path), tmp_path, monkeypatch)
 
 
 @programs(TWINS_IN_EVERY_RUN)
-def test_the_runs_of_the_clean_twin_agree_in_every_call(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_of_a_clean_twin_agree_in_every_call(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expect_agreement(program(path), tmp_path, monkeypatch)
 
 

@@ -177,26 +177,6 @@ def test_a_script_that_cannot_begin_is_refused_in_one_line_and_not_run_again(tra
     assert "run 2" not in done.err
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("nowhere.py",), "there is no script nowhere.py"),
-        (("--vary", "sound", "agrees.py"), "unknown circumstance 'sound' for --vary"),
-        (("--hold", "sound", "agrees.py"), "unknown circumstance 'sound' for --hold"),
-        (("--hold", "folder", "--no-hold", "agrees.py"), "--hold and --no-hold exclude each other"),
-        (("--format", "pdf", "agrees.py"), "unknown format 'pdf'"),
-        (("--exit-after-steps", "agrees.py"), "--exit-after-steps needs to know the last step"),
-        (("--runs", "1", "agrees.py"), "--runs"),
-    ],
-)
-def test_wrong_usage_is_one_line(tracer: Command, args: tuple[str, ...], said: str) -> None:
-    Path("agrees.py").write_text(AGREES)
-    done = tracer("repeat", *args)
-    assert done.code == 2
-    assert said in done.err
-    assert len(done.err.splitlines()) == 1
-
-
 @pytest.mark.slow
 def test_under_the_plans_settings_what_parted_agrees_and_one_sentence_says_both(tracer: Command) -> None:
     Path("unseeded.py").write_text("import random\nimport torch\nx = torch.ones(4) + random.random()\n")
@@ -222,9 +202,7 @@ def test_a_rank_keeps_its_runs_in_a_folder_of_its_own(tracer: Command, monkeypat
     assert Path("repeat/rank1/run-2.values").is_file()
 
 
-def test_a_job_whose_processes_never_meet_is_refused_in_one_line_before_anything_runs(
-    tracer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_whose_ranks_never_meet_is_refused_in_one_line(tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("agrees.py").write_text(AGREES)
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)

@@ -113,9 +113,7 @@ def of_a_generator() -> None:
 @pytest.mark.parametrize(
     ("step", "row"), [(of_the_clock, "clock"), (of_a_generator, "own-generator")], ids=["clock", "generator"]
 )
-def test_the_line_at_which_calls_begin_to_differ_is_named(
-    step: Callable[[], None], row: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_line_where_calls_part_is_told(step: Callable[[], None], row: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parent)
     found = tracer.repeat(step, runs=4)
     assert not found.agrees
