@@ -482,6 +482,13 @@ WAYS = {
         "op([*map(functools.partial(each, of=0), range(os.urandom(1)[0] % 1 + 2 + K))])\n",
         12,
     ),
+    "what a constructor makes, given what differs elsewhere": (
+        "class Config:\n    def __init__(self):\n        self.started = time.time()\n        self.size = 1\n"
+        "class Viewer:\n    def __init__(self, config):\n        self.config = config\n"
+        "        self.own = random.Random(os.urandom(4))\nconfig = Config()\nviewer = Viewer(config)\n"
+        "op(viewer.own.random())\n",
+        12,
+    ),
     "two readings of a clock": ("a = time.time()\nb = time.time() + a\nop(b)\n", 5),
 }
 

@@ -203,6 +203,8 @@ class LineFrame:
         """The origins of what callees returned since the last row."""
         self.inside: Origins = _NOTHING
         """The origins of whatever differs in callees since the last row."""
+        self.built: dict[str, Origins] = {}
+        """By attribute of an object that a callee has initialized since the last row: the origins of what differs."""
         self.beside: Origins = _NOTHING
         """The origins of whatever callees may have met since a line last stored something."""
         self.decides: tuple[Origins, Origins] = _NOTHING, _NOTHING
@@ -744,7 +746,13 @@ class _Comparison:
         """The origins of names that differ after a row. ``made``: those that hold a generator of another kind than
         before, and whether the line stores it."""
         frame, row, text, before = met.frame, met.row, met.text, met.before
-        static = {name: origins for name in unequal if (origins := self._static(frame, name))}
+        bound = {path.partition(".")[0] for path in text.stores}
+        static: dict[str, Origins] = {}
+        for name in unequal:
+            holder, _, attribute = name.partition(".")
+            built = frame.built.get(attribute, _NOTHING) if holder in bound else _NOTHING
+            if origins := self._static(frame, name) or built:
+                static[name] = origins
         rest = [name for name in unequal if name not in static]
         is_alike = all(self._is_alike(frame, row.line, name) for name in rest)  # who is given it differs, at most
         found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
@@ -765,7 +773,6 @@ class _Comparison:
         self._differ(frame, rest, found)
         self.named |= dict.fromkeys((name.rpartition(".")[2] for name in rest), found)
         if not frame.inside <= found:  # what a callee changed, it may have changed by what differs there alone
-            bound = {path.partition(".")[0] for path in text.stores}
             inside = [name for name in rest if name.partition(".")[0] not in bound]
             self._differ(frame, inside, found | frame.inside)
         for name, origins in static.items():
@@ -1021,7 +1028,7 @@ class _Comparison:
             frame.returned |= read | found | frame.inside
         else:
             frame.returned = _NOTHING if is_over else frame.returned | read | found
-        frame.call, frame.inside, frame.is_suspended = row.call, _NOTHING, row.returns
+        frame.call, frame.inside, frame.built, frame.is_suspended = row.call, _NOTHING, {}, row.returns
         if text.stores and is_over:
             frame.beside = _NOTHING
         if frame.parent is not None:
@@ -1029,6 +1036,9 @@ class _Comparison:
             frame.parent.beside |= every
             if returns:
                 frame.parent.returned |= found
+            if row.returns and frame.code.function.endswith(".__init__"):
+                own = ((name.partition("."), origins) for name, origins in frame.differing.items())
+                frame.parent.built = {path[2]: origins for path, origins in own if path[0] == "self"}
 
     def _carry(self, frame: LineFrame, text: LineText, every: Origins, location: str) -> Origins:
         """Note what names of which not all is seen may hold after a line; return what they take."""
