@@ -24,7 +24,8 @@ import msgspec
 from tracer.files import toml_values
 from tracer.judging import judge_calls, make_target
 from tracer.names import Backend
-from tracer.tables import loading, translation
+from tracer.tables import loading
+from tracer.tables.rules import load_translations
 from tracer.tables.target_tables import BoundTable
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment
@@ -113,7 +114,7 @@ def main() -> int:
     reading, read_ratios = measure(lambda: msgspec.json.decode(data, type=Trace), data, options.repeats)
     print(f"\n{options.groups:,} groups, {len(data) / 1e6:.1f} MB:")
     print(f"  reading {spread(read_ratios, 'x')}, {spread(reading, ' s')}")
-    tables, rows = loading.load_tables(), translation.load_translations()
+    tables, rows = loading.load_tables(), load_translations()
     worst = 0.0
     for backend in backends:
         target = make_target(trace.environment, backend=backend, torch="2.13", settings="default")
