@@ -54,8 +54,9 @@ from tracer.trace.lines import (
 
 #: Lines of the way from a root to a call that are kept.
 _LONGEST_PATH = 12
-#: Where the functions are that draw from a global generator.
-_DRAWING = {"python": "random.", "numpy": "numpy.random."}
+#: Functions that draw from a global generator, and of torch those that may.
+_DRAWING = {"python": re.compile("random[.][a-z]"), "numpy": re.compile("numpy[.]random[.](?!default_rng)[a-z]")}
+_MAY_DRAW = re.compile("torch[.]")
 #: Digests of so many letters are met for other values too: small numbers, booleans.
 _SHORT = 5
 #: The row of the clock in the table of sources.
@@ -481,6 +482,8 @@ class _Comparison:
         """Those of which threads take, and make, the same in both runs, whichever does."""
         self.orders: set[LineRoot] = set()
         """Those that change what threads share: its order hangs on who is faster."""
+        self.races: Origins = _NOTHING
+        """Of these, those that write a tensor or a module which other threads read."""
         self.open: set[str] = set()
         """Lines at which more may enter than they read, unless they are roots."""
         self.own = {"__main__", *(Path(frame.code.file).stem for frame in one.frames)}
@@ -566,10 +569,13 @@ class _Comparison:
 
     def _may_bring_in(self, text: LineText, frame: LineFrame, names: Iterable[str]) -> bool:
         """Return whether more may enter at a line than it reads: a library may make what it gives, new as that is."""
-        calls = [call for call in text.calls if "." in call and call[0] != "?" and not FOLLOWS.match(call)]
-        is_asked = any(self.own.isdisjoint(call.removesuffix(" object").split(".")) for call in calls)
-        is_asked |= _source_of(text) is not None
+        is_asked = self._asks_library(text.calls) or _source_of(text) is not None
         return is_asked and not all(digests_of(frame, name) in self.values for name in names)
+
+    def _asks_library(self, calls: Iterable[str]) -> bool:
+        """Return whether one of ``calls`` is of neither the program's own nor of what merely follows."""
+        others = (call for call in calls if "." in call and call[0] != "?" and not FOLLOWS.match(call))
+        return any(self.own.isdisjoint(call.removesuffix(" object").split(".")) for call in others)
 
     def _brings_in(self, text: LineText, frame: LineFrame) -> bool:
         """Return whether a line that makes a call, or a library that it asks for one, gives it something of its own."""
@@ -617,6 +623,7 @@ class _Comparison:
         if giver is None or (writer is None and (is_own or self.elsewhere)):
             return frozenset(self.orders.union(self.elsewhere))
         self.orders |= (found := self._root(LineKind.LINE, *giver, giver[0]))
+        self.races |= _NOTHING if writer is None else found
         return found
 
     def _writer_of(self, frame: LineFrame, name: str) -> _Place | None:
@@ -846,7 +853,12 @@ class _Comparison:
         shared = [name for name in names if name not in text.stores and name != RETURNED and is_named(name, text)]
         shared = [name for name in shared if not self._is_alike(frame, line, name)]
         is_pythons = all(call.startswith("builtins.") for call in text.calls if "." in call)
-        if not frame.entered.thread or not shared or not is_pythons or not found <= self.handed | self.orders:
+        if (
+            not frame.entered.thread
+            or not shared
+            or not is_pythons
+            or not found <= self.handed | self.orders - self.races
+        ):
             return _NOTHING
         root = self._root(LineKind.LINE, frame, line, frame, *shared, unseen=met.unseen)
         self.orders |= root
@@ -944,6 +956,7 @@ class _Comparison:
         if not min(times) - _TICK <= met.row.ended <= max(times) + _TICK:
             return _NOTHING
         self.orders |= (found := self._root(LineKind.LINE, *writer, writer[0]))
+        self.races |= found
         return found
 
     def _as_roots(self, named: Origins) -> Origins:
@@ -1305,6 +1318,10 @@ class _Comparison:
                 for each in self._with_earlier(root):
                     reached.setdefault(each, at)
             first = first or frozenset(reached)
+        if race := min(self.races & first, key=self.roots.__getitem__, default=None):
+            self.roots = {root: place for root, place in self.roots.items() if not self._is_of_race(root, race)}
+            reached = {root: at for root, at in reached.items() if root in self.roots}
+            first &= reached.keys()
         for root, at in list(reached.items()):  # a root on the way of another may reach the call too
             on_way = set(self._way(root, at))
             ways = {each: at for each in self.roots if each not in reached and each.location in on_way}
@@ -1327,6 +1344,19 @@ class _Comparison:
         return ComparedLines(
             sources=tuple(order), timed=timed, notes=notes, first=at_first, seeding=frozenset(self.seeding)
         )
+
+    def _is_of_race(self, root: LineRoot, race: LineRoot) -> bool:
+        """Return whether a line merely reads what threads write in turns, or what came of it: it gives nothing itself.
+
+        A list that they share and generators are raced for by themselves.
+        """
+        row, calls, names = self._row_of_table(root), self._calls_of(root), self.shown.get(root, ((), "", ""))[0]
+        is_own = names or root.generator or root in self.races
+        is_later = (
+            root in self.in_threads or self.roots[root] > self.roots[race] or not any("." in call for call in calls)
+        )
+        is_guessed = row is None or row.id == _POLL or (root in self.orders and not is_own)
+        return is_guessed and is_later and not self._asks_library(calls)
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""
@@ -1488,10 +1518,11 @@ def _of_threads(
                             givers[frame.process, name.rpartition(".")[2]][digest] = frame, row.line
     drawers = {}
     for key, lines in drawn.items():
-        of = _DRAWING.get(key[1].removeprefix(GENERATOR), "torch.")  # a thread may only be the first to see a draw
-        drawing = [at for at, _ in lines.most_common() if any(call.startswith(of) for call in one.text(*at).calls)]
-        in_threads = (at for at in drawing if at[0].entered.thread)
-        others = [at for at in in_threads if 2 * lines[at] > sum(row.line == at[1] for row in at[0].rows)]
+        of = _DRAWING.get(key[1].removeprefix(GENERATOR), _MAY_DRAW)  # a thread may only be the first to see a draw
+        drawing = [at for at, _ in lines.most_common() if any(map(of.match, one.text(*at).calls))]
+        others = [at for at in drawing if at[0].entered.thread]
+        if of is _MAY_DRAW:
+            others = [at for at in others if 2 * lines[at] > sum(row.line == at[1] for row in at[0].rows)]
         if others and len({frame.entered.thread for frame, _ in drawing}) > 1:
             drawers[key] = others[0]
     return {key for key, (ours, theirs) in counts.items() if ours == theirs}, drawers, givers

@@ -181,6 +181,10 @@ SOURCES = {
     "a number": ("import time\nx = time.perf_counter()\ny = x * 2\n", 2),
     "an order": ("import os\nx = [*os.urandom(20)]\ny = x[::-1]\n", 2),
     "a generator of Python's": ("import random\nx = random.Random()\ny = [x.random() for i in range(3)]\n", 2),
+    "a generator among a function's defaults": (
+        "import numpy\ndef x(own=numpy.random.default_rng()): return list(own.integers(0, 99, 9))\ny = x()\n",
+        2,
+    ),
     "a generator of NumPy's": ("import numpy\nx = numpy.random.default_rng()\ny = list(x.integers(0, 99, 9))\n", 2),
     "a state of NumPy's": ("import numpy\nx = numpy.random.RandomState()\ny = list(x.randint(0, 99, 9))\n", 2),
     "a generator of torch's": (

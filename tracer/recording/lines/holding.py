@@ -432,7 +432,8 @@ def given(form: tuple[Any, ...], existing: Any, *, is_bound: bool = False) -> An
             raise Unkeepable(kind)
         return existing
     if kind == "function":
-        existing.__defaults__, existing.__kwdefaults__ = (given(entry, None) for entry in data)
+        there = existing.__defaults__, existing.__kwdefaults__
+        existing.__defaults__, existing.__kwdefaults__ = map(given, data, there)
         return existing
     if qualified(type(existing)) != f"{form[2]}.{form[3]}":
         cls: Any = sys.modules[form[2]]
