@@ -614,9 +614,8 @@ class _Comparison:
         digest, of = frame.state.get(name, ""), (frame.process, name.rpartition(".")[2])
         given = self.givers.get(of, {})
         if len(given) == 1:
-            differing = next(iter(given.values()))[
-                0
-            ].differing.items()  # nothing where it is the same, and the reader asks when that was
+            ((giving, _),) = given.values()
+            differing = giving.differing.items()  # nothing where it is the same, and the reader asks when that was
             return _NOTHING.union(*(found for path, found in differing if path.rpartition(".")[2] == of[1]))
         giver = (writer := self._writer_of(frame, name)) or given.get(digest)
         is_own = giver is None or len(digest) <= _SHORT or giver[0].entered.thread == frame.entered.thread
