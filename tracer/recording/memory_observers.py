@@ -375,12 +375,11 @@ class CopiesInFlight(Observer):
     def after(
         self, begun: None, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Any, result: Any, frame: Caller
     ) -> None:
-        live = self._table.live
-        if not live and info in self._detaching and info.access.non_blocking is None:
+        if info in self._detaching:  # a view: it reads and copies nothing
             if args[0].requires_grad and not args[0].is_leaf:
                 self._computed.enter(args[0], seams.storage_id(args[0]), True)
             return
-        pairs = _copied(info, args, result)
+        live, pairs = self._table.live, _copied(info, args, result)
         crosses = bool(live) and any(len(set(_on_device(*pair))) == 2 for pair in pairs)
         # A device makes its copies from and to the host one after the other.
         for tensor, role in info.access.tensors(args, kwargs) if live and not crosses else ():
@@ -393,8 +392,6 @@ class CopiesInFlight(Observer):
                     self._begins(info.name, counter, source, copy)
             elif crosses:
                 self.waited()
-        elif info in self._detaching and args[0].requires_grad and not args[0].is_leaf:
-            self._computed.enter(args[0], seams.storage_id(args[0]), True)
         elif live and _hands_over(info, args, kwargs) and (_on_device(args[0]) or [self._is_computed(args[0])])[0]:
             self.waited()
 
