@@ -169,6 +169,10 @@ def train(seed: int = 0) -> None:
         optimizer.step()
 
 
+#: Once autograd has run beside a GPU, a forked child cannot run it.
+trains_in_a_fork = pytest.mark.skipif(torch.cuda.is_available(), reason="beside a GPU a forked child cannot train")
+
+
 def start(method: str) -> None:
     child = get_context(method).Process(target=train)
     child.start()
@@ -186,7 +190,10 @@ def run_program(*flags: str) -> None:
 def fork() -> None:
     child = os.fork()
     if not child:
-        train()
+        try:
+            train()
+        except BaseException:  # nothing of the child's may go on in pytest
+            os._exit(1)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -194,8 +201,8 @@ def fork() -> None:
 @pytest.mark.parametrize(
     ("starts", "started_by"),
     [
-        pytest.param(lambda: start("fork"), StartedBy.FORK, id="fork"),
-        pytest.param(fork, StartedBy.FORK, id="os.fork"),
+        pytest.param(lambda: start("fork"), StartedBy.FORK, id="fork", marks=trains_in_a_fork),
+        pytest.param(fork, StartedBy.FORK, id="os.fork", marks=trains_in_a_fork),
         pytest.param(lambda: start("spawn"), StartedBy.SPAWN, id="spawn", marks=pytest.mark.slow),
         pytest.param(run_program, StartedBy.PROGRAM, id="subprocess"),
     ],
@@ -224,6 +231,7 @@ def test_a_childs_training_is_recorded_reported_and_saved_beside(
     assert sorted(source.optimizer_steps for trace in load_families([path]) for source in trace.sources) == [0, 2]
 
 
+@trains_in_a_fork
 def test_a_block_that_is_entered_again_goes_on_counting_its_children() -> None:
     tracer = DeterminismTracer(children=True)
     for _ in range(2):
@@ -234,6 +242,7 @@ def test_a_block_that_is_entered_again_goes_on_counting_its_children() -> None:
     assert {child.state for child in tracer.trace.children} == {ChildState.RECORDED}
 
 
+@trains_in_a_fork
 def test_a_forked_child_leaves_the_block_as_it_would_have() -> None:
     tracer = DeterminismTracer(children=True)
     with tracer:
@@ -258,6 +267,7 @@ def test_what_cannot_be_followed_stays_a_blind_spot(tmp_path: Path, monkeypatch:
     assert tracer.report().judgement.trace.not_followed == 1
 
 
+@trains_in_a_fork
 def test_children_that_another_recording_follows_stay_a_blind_spot_of_this_one() -> None:
     with DeterminismTracer(children=True) as outer, DeterminismTracer(children=True) as inner:
         start("fork")
@@ -266,6 +276,7 @@ def test_children_that_another_recording_follows_stay_a_blind_spot_of_this_one()
     assert inner.trace.not_followed == 1
 
 
+@trains_in_a_fork
 def test_children_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_processes, "MOST_CHILDREN", 1)
     with DeterminismTracer(children=True) as tracer:
@@ -275,6 +286,7 @@ def test_children_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) 
     assert states == [(ChildState.RECORDED, 1), (ChildState.ONE_TOO_MANY, 2)]
 
 
+@trains_in_a_fork
 def test_the_environment_is_as_it_was_after_the_block() -> None:
     names = "import os; print(os.environ.get('PYTHONPATH'), 'TRACER_CHILDREN' in os.environ)"
     before = subprocess.run([sys.executable, "-c", names], capture_output=True, check=True).stdout
@@ -289,7 +301,9 @@ def test_options_that_cannot_be_are_refused(options: dict[str, object]) -> None:
         DeterminismTracer(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "method", [pytest.param("fork", marks=trains_in_a_fork), pytest.param("spawn", marks=pytest.mark.slow)]
+)
 def test_a_pools_worker_that_is_ended_between_two_tasks_leaves_a_whole_recording(tmp_path: Path, method: str) -> None:
     with DeterminismTracer(children=True, values=True) as tracer, get_context(method).Pool(1) as pool:
         pool.map(train, range(2), chunksize=1)
@@ -299,6 +313,7 @@ def test_a_pools_worker_that_is_ended_between_two_tasks_leaves_a_whole_recording
     assert read_values(tmp_path / "step.child-1.values").partial == ""
 
 
+@trains_in_a_fork
 def test_a_pools_worker_that_is_ended_within_a_task_leaves_a_partial_one(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     with DeterminismTracer(children=True) as tracer, get_context("fork").Pool(1) as pool:
