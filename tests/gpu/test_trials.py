@@ -14,6 +14,7 @@ from tests.support.command import process
 from tracer import DeterminismTracer, Trials
 from tracer.names import DataShown
 from tracer.recording import values as digests
+from tracer.recording.lines.variable_digests import VariableDigests
 from tracer.trace.records import Tried
 from tracer.trace.values import Mark
 
@@ -126,6 +127,31 @@ def test_a_training_on_a_gpu_agrees_with_itself_and_keeps_its_bits(tmp_path: Pat
         assert not any(row.mark_bits & (Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED) for row in found[-1])
     assert found[1] == found[3]
     assert [bits(one) for one in found[0].parameters()] == plain
+
+
+@needs_gpu
+@pytest.mark.parametrize("many", [8, MANY], ids=["copied", "digested there"])
+def test_lines_tell_tensors_on_the_device_by_what_they_hold(many: int) -> None:
+    ones = torch.ones(many, device="cuda")
+    found = VariableDigests().of(ones)
+    assert VariableDigests().of(ones.clone()) == found
+    ones[-1] = 2
+    assert VariableDigests().of(ones) != found
+
+
+@needs_gpu
+def test_a_graph_is_captured_while_lines_are_followed(tmp_path: Path) -> None:
+    x = torch.ones(MANY, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with DeterminismTracer(values=tmp_path / "step.values", lines=True):
+        for _ in range(2):
+            y = x * 2
+        with torch.cuda.graph(graph):
+            y = x * 3
+            z = y + x
+        graph.replay()
+    torch.cuda.synchronize()
+    assert (float(y[0]), float(z[-1])) == (3.0, 4.0)
 
 
 STEP = """

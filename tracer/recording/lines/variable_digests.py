@@ -32,6 +32,8 @@ _NAMED_ENTRIES = 64
 _MOST_VALUES = 600
 #: Arrays above this many bytes are read in pieces spread over them.
 _WHOLE_ARRAY, _PIECES = 1 << 20, 64
+#: Bytes of a tensor on a device up to which it is copied; of a larger one the digest is taken there.
+_COPIED = 1 << 14
 #: Packages whose objects stand for threads, processes and connections of the system's, or for what these have ready.
 _HANDLES = {"threading", "multiprocessing", "subprocess", "concurrent", "asyncio", "socket", "selectors", "queue"}
 #: What such an object holds at a moment, while what is taken out of it is a value; and its number.
@@ -104,6 +106,8 @@ class VariableDigests:
         """Temporary names, and what they are in every run: the line that made them, and how many it had made."""
         self.written_by: Callable[[Any], int] = lambda tensor: 0
         """Returns the last recorded call that wrote a tensor's memory: by way of ``data`` no version counts it."""
+        self._device: Any = None
+        """Digests what lies on a device, once something does."""
         self._usual: set[type] = set()
         """Types whose objects are read by their attributes."""
         self._address_of: Any = None
@@ -281,19 +285,33 @@ class VariableDigests:
             state = -1, 0, 0
         if known is not None and known[0]() is tensor and known[1] == state and state[0] >= 0:
             return known[2]
-        from tracer.recording.values import digest, unseen
-
-        torch = sys.modules["torch"]
-        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_cpu and tensor.device.type != "meta":
-            with unseen():
-                number = digest(tensor.detach().cpu())
-        else:
-            number = digest(tensor)
-        found = NO_DIGEST if number is None else f"t{number:016x}"
+        number = self._number_of(tensor)
+        if number is None:
+            return NO_DIGEST
+        found = f"t{number:016x}"
         if len(self._tensors) > 50_000:
             self._tensors = {key: entry for key, entry in self._tensors.items() if entry[0]() is not None}
         self._tensors[id(tensor)] = (weakref.ref(tensor), state, found)
         return found
+
+    def _number_of(self, tensor: Any) -> int | None:
+        """The digest of a tensor; ``None``: none now."""
+        from tracer.recording.values import digest, unseen
+
+        torch = sys.modules["torch"]
+        if tensor.is_cpu or tensor.device.type == "meta" or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            return digest(tensor)
+        from tracer.recording.values.digest_table import DeviceDigests, is_capturing
+
+        if is_capturing(tensor):
+            return None
+        with unseen():
+            if tensor.nbytes > _COPIED:
+                self._device = self._device or DeviceDigests()
+                if (slot := self._device.digest(tensor.detach())) is not None:
+                    self._device.fetch()
+                    return cast("int", slot.value)
+            return digest(tensor.detach().cpu())
 
     def _of_module(self, module: Any, depth: int, look: _Look) -> Iterator[str]:
         """Yield the digests of parameters, buffers and the program's own attributes, without a call of a method."""
