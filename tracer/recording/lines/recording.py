@@ -27,7 +27,7 @@ from tracer.plain import say
 from tracer.recording.lines.code_lines import attributes_in, lines_of, resolved
 from tracer.recording.lines.generator_states import generators
 from tracer.recording.lines.library_imports import LibraryImports
-from tracer.recording.lines.variable_digests import CODE, Executed, VariableDigests, digest_text
+from tracer.recording.lines.variable_digests import CODE, Executed, VariableDigests, digest_text, is_of_data
 from tracer.recording.options import LineOptions
 from tracer.recording.origin import LIBRARY, USER, Site, Sites, is_tracers_own, outwards, spell
 from tracer.recording.patching import is_in_between
@@ -427,6 +427,8 @@ class _FollowedFrame:
         """Looks since the first costly one."""
         self.moved: dict[str, int] = {}
         """By name: at which of these it was seen to change."""
+        self.lengths: dict[str, int] = {}
+        """By name: how many entries a container of much data had then."""
         self.is_stale = self.is_inside = self.is_import = False
         self.parent = (-1, 0, 0)
 
@@ -575,7 +577,8 @@ class _FollowedFrame:
     def changes(self, frame: FrameType, line: int = 0, *, is_entered: bool = False) -> dict[str, str]:
         """The digests of names whose values are others than at the last look.
 
-        Where a look is costly, what did not change for long is looked at by a ``line`` that names it, and now and then.
+        Where a look is costly, what did not change for long is looked at by a ``line`` that names it, and now and then;
+        so is a container of much data as long as it has as many entries.
         """
         digests, known, changed = self.recording.digests, self.known, {}
         is_own, attributes = self.recording.is_own_module, self.code.attributes
@@ -586,18 +589,21 @@ class _FollowedFrame:
         for name, value in list(frame.f_locals.items()):
             if name[:2] == "__" and type(value) is not FunctionType:
                 continue
-            if named is not None and name not in named and self.moved.get(name, 0) < settled:
+            if named is not None and name not in named and self._is_settled(name, value, settled):
                 continue
+            before = digests.looked
             for path, digest in digests.named(name, value):
                 if known.get(path) != digest:
                     known[path] = changed[path] = digest
+            if digests.looked > before + _COSTLY and is_of_data(value):
+                self.lengths[name] = len(value)
             if name in attributes:
                 for path, digest in digests.of_static(name, value, attributes[name], is_own):
                     if known.get(path) != digest:
                         known[path] = changed[path] = digest
         for name in self.code.globals:
             value = frame.f_globals.get(name)
-            if named is not None and name not in named and self.moved.get(name, 0) < settled:
+            if named is not None and name not in named and self._is_settled(name, value, settled):
                 continue
             is_bare = issubclass(type(value), CODE) and not (type(value) is FunctionType and value.__dict__)
             if value is not None and not is_bare:
@@ -618,6 +624,11 @@ class _FollowedFrame:
             self.recording.left_of_imports -= looked + len(known)
         changed.update(self.recording.changed_generators())
         return changed
+
+    def _is_settled(self, name: str, value: Any, settled: int) -> bool:
+        """Return whether a name that no line names now holds, most likely, what it held at the last look."""
+        length = self.lengths.get(name)
+        return self.moved.get(name, 0) < settled or (length is not None and is_of_data(value) and len(value) == length)
 
 
 def _is_suspended(frame: FrameType) -> bool:
@@ -666,6 +677,7 @@ class _Tracing:
         self._recording = recording
         self._threads: Any = None
         self._attached: list[FrameType] = []
+        self._entered = self._first_look()
         self._imports = LibraryImports(self._entered, recording.follows)
 
     def start(self, frame: FrameType | None) -> str:
@@ -698,7 +710,18 @@ class _Tracing:
     def anew(self) -> None:
         """Lines that are passed over are told of all the same."""
 
-    def _entered(self, frame: FrameType, event: str, value: Any) -> Any:
+    def _first_look(self) -> Callable[[FrameType, str, Any], Any]:
+        """Python asks at each call of any function: an answer for libraries that takes no call of ours."""
+        own, is_inside, begins = self._recording._own.get, bool(self._recording.asked.inside), self._begins
+
+        def entered(frame: FrameType, event: str, value: Any) -> Any:
+            if own(frame.f_code.co_filename) is False and not is_inside:
+                return None
+            return begins(frame, event, value)
+
+        return entered
+
+    def _begins(self, frame: FrameType, event: str, value: Any) -> Any:
         recording, code = self._recording, frame.f_code
         filename = code.co_filename
         try:

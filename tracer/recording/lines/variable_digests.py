@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, reduce
@@ -56,7 +57,8 @@ _TEXTS = frozenset(
         *("pathlib._local.PosixPath", "pathlib._local.WindowsPath", "torch.Size"),
     }
 )
-
+#: Types of what data is made of, beside numbers.
+_DATA = frozenset({"builtins.str", "builtins.bytes", "numpy.ndarray", "torch.Tensor"})
 
 _Told = TypeVar("_Told")
 
@@ -327,6 +329,18 @@ class VariableDigests:
         for child in list(dict.values(inside.get("_modules") or {})):
             if child is not None and depth < 64:
                 yield from self._of_module(child, depth + 1, look)
+
+
+def is_of_data(value: Any, depth: int = 0) -> bool:
+    """Return whether a list, tuple, deque or dictionary holds numbers, texts, arrays or tensors, by its first one."""
+    kind = type(value)
+    if kind not in (list, tuple, dict, deque) or depth > _DEPTH:
+        return False
+    try:
+        first = next(iter(dict.values(value) if kind is dict else value))
+    except (StopIteration, RuntimeError):  # empty, or a thread changes it
+        return False
+    return type(first) in NUMBERS or qualified(type(first)) in _DATA or is_of_data(first, depth + 1)
 
 
 def _of_array(value: Any, kind: type) -> str:
