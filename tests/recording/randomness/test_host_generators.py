@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import marshal
 import pickle
 import random
 import time
@@ -19,6 +20,7 @@ from tests.support.command import Command, tracer_process
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, GeneratorKind, SeedOrigin
+from tracer.recording.randomness.host_generators import host_generators
 from tracer.trace.records import Event, Generator
 
 
@@ -70,6 +72,16 @@ def test_a_draw_is_told_by_the_state(draw: Callable[[], object]) -> None:
     found = generator(tracer, "numpy")
     assert (found.drew, len(found.before), found.before == found.after) == (True, 16, False)
     assert generator(tracer, "python").drew is False
+
+
+@pytest.mark.parametrize("name", ["python", "numpy"])
+def test_a_state_that_was_read_takes_the_same_memory_whichever_numbers_it_has(name: str) -> None:
+    (found,) = [one for one in host_generators() if one.name == name]
+    sizes = set()
+    for _ in range(20):
+        found.module.seed()
+        sizes.add(len(marshal.dumps(found.state(), 2)))
+    assert len(sizes) == 1
 
 
 def test_a_state_that_was_read_and_put_back_keeps_its_provenance_and_one_from_elsewhere_is_restored() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import marshal
 import os
 import random
 import sys
@@ -24,7 +25,7 @@ from tracer.recording.events import EventLog
 from tracer.recording.origin import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, is_torchs_own, spell
 from tracer.recording.patching import Holder, Watch, WatchedCall, place
 from tracer.recording.randomness import own_generators, seed_calls
-from tracer.recording.randomness.own_generators import as_bytes, hashed_state
+from tracer.recording.randomness.own_generators import as_bytes, hashed_state, words_as_bytes
 from tracer.recording.randomness.seed_calls import Newest
 from tracer.recording.torch_private import LAUNCHER, LAUNCHER_WAITS
 from tracer.trace.records import Generator
@@ -212,7 +213,7 @@ class HostGenerator(msgspec.Struct, eq=False):
     restores: str
     hidden: Any
     state: Callable[[], Any]
-    """Its state in a form that compares, and that ``repr`` shows in full."""
+    """Its state as ``words_as_bytes`` and ``as_bytes`` give one."""
     provenance: Provenance = UNSEEN
     rest: str = ""
     """The state that the machine last chose, or that watching began with; empty if a state of the machine's was
@@ -235,7 +236,7 @@ class HostGenerator(msgspec.Struct, eq=False):
 def host_generators() -> Iterator[HostGenerator]:
     inst = getattr(random, "_inst", None)
     if inst is not None:
-        yield HostGenerator(PYTHON, random, "setstate", inst, inst.getstate)
+        yield HostGenerator(PYTHON, random, "setstate", inst, lambda: words_as_bytes(inst.getstate()))
     numpy: Any = sys.modules.get("numpy.random")
     hidden = getattr(getattr(numpy, "mtrand", None), "_rand", None)
     if hidden is not None and hasattr(numpy, "set_state"):
@@ -359,8 +360,8 @@ class HostWatch(GeneratorWatch):
             recording.seeded(generator.name, former, before, after)
 
 
-def _digest(state: object) -> str:
-    return hashlib.blake2b(repr(state).encode(), digest_size=8).hexdigest()
+def _digest(state: Any) -> str:
+    return hashlib.blake2b(marshal.dumps(state, 2), digest_size=8).hexdigest()
 
 
 def _number(call: WatchedCall) -> Any:

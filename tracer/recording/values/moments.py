@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from tracer.recording.origin.modules import ModuleStack, joined
+from tracer.recording.randomness.own_generators import words_as_bytes
 from tracer.recording.torch_private import seams
 from tracer.recording.values import digest as digest_of
 from tracer.recording.values import digest_bytes
@@ -265,7 +266,8 @@ class MomentWriter:
         self.host_generators()
 
     def host_generators(self) -> None:
-        self.write(ValueKind.GENERATOR, "python", digest_bytes(marshal.dumps(random.getstate(), 2)))
+        state = words_as_bytes(random.getstate())
+        self.write(ValueKind.GENERATOR, "python", digest_bytes(marshal.dumps(state, 2)))
         hidden = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
         if hidden is not None:
             kind, keys, *rest = hidden.get_state(legacy=True)
