@@ -59,6 +59,8 @@ class _Side:
 
     def __init__(self, places: Places, beside: Places) -> None:
         self.leads = leads_with_class(places.names, beside.names)
+        self.root = next((name.module.partition(".")[0] for name in places.names if name.module), "")
+        """The class of the model, if ``leads``; of one that ran compiled as a whole its gradients alone tell it."""
         self.paths: dict[str, str] = {}
         """How the recording itself spells each module."""
         self.widths: dict[str, set[int]] = defaultdict(set)
@@ -212,8 +214,7 @@ def _names(sides: tuple[_Side, _Side], modules: Sequence[_Group], parameters: Se
     first, second = sides
     of_first, of_second, told = Names(), Names(), dict[str, str]()
     if first.leads and second.leads:  # the classes of the models
-        roots = [next(iter(side.paths.values())).partition(".")[0] for side in sides]
-        of_second[roots[1]] = (roots[0],)
+        of_second[second.root] = (first.root,)
     for ones, others in (*modules, *parameters):
         path = first.full(ones[0])
         if len(others) > 1 and not ones[0][1]:
