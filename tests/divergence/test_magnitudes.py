@@ -199,6 +199,44 @@ def test_another_shape_of_which_nothing_comes_accuses_nobody(tmp_path: Path) -> 
     assert [one.module for one in faulty.significant] == ["layers.2.act"]
 
 
+class Scaled(torch.nn.Module):
+    """Calls a layer that works on rows of its own, and scales what it returns."""
+
+    def __init__(self, fault: str, factor: float) -> None:
+        super().__init__()
+        self.inner, self.factor = Own(fault), factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.inner(x) * self.factor
+        return out
+
+
+def around_own(*layers: tuple[str, float]) -> Change:
+    def change(model: torch.nn.Module) -> None:
+        torch.manual_seed(1)
+        for number, (fault, factor) in enumerate(layers, 1):
+            model.layers[number] = Scaled(fault, factor)  # type: ignore[index, operator]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("layers", "place"),
+    [
+        ([("unpadded", 1.5), ("", 1.0)], ("layers.1", "layers.1", PlaceKind.OUTPUT)),
+        ([("unpadded", 1.0), ("lost", 1.0)], ("layers.2.inner", "layers.2.inner.pool", PlaceKind.INPUT)),
+    ],
+    ids=["in the module around", "in another one that changes a shape"],
+)
+def test_a_fault_behind_another_shape_of_which_nothing_comes_is_found(
+    tmp_path: Path, layers: list[tuple[str, float]], place: tuple[str, str, PlaceKind]
+) -> None:
+    sound = around_own(("", 1.0), ("", 1.0))
+    first, shaken = record(tmp_path / "a.values", sound), record(tmp_path / "s.values", sound, shake=1)
+    found = begins(compared(first, record(tmp_path / "b.values", around_own(*layers)), [shaken]))
+    assert (found.module, found.place, found.kind) == place
+
+
 def test_a_lost_gradient_is_that_of_the_code_which_loses_it(tmp_path: Path, base: Any) -> None:
     change = hook("layers.1", lambda out: out * 0.5 + out.detach() * 0.5)
     comparison = against(base, record(tmp_path / "b.values", change))

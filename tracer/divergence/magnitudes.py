@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, Literal
@@ -656,7 +656,7 @@ class _Comparing:
             return None
         form, order = wholes[0].form, self._first.rows.get(key, self._first.initial[initial])
         dtypes = (form.dtype, "") if side is self._first else ("", form.dtype)
-        name = side.name(side.rows[key])
+        name = replace(side.name(side.rows[key]), module=self._first.name(self._first.initial[initial]).module)
         return self._place(name, key, relative=1.0, shape=form.shape, dtypes=dtypes, order=order)
 
     def _place(self, name: PlaceName, key: PlaceKey, **fields: Any) -> PlaceDifference:
@@ -903,19 +903,22 @@ class _Comparing:
         tainted: list[int] = []
         keys = [self._keys[row] for row in self._reshaped]
         inputs = [key for key in keys if (key.kind, key.step) == (PlaceKind.INPUT, step)]
+        differing = {one.order for one in significant}
         reshaped = [self._first.rows[key] for key in inputs if key not in self._given_by_program]
+        reshaped = [row for row in reshaped if not self._is_shard(row) and self._goes_on(row, differing)]
         for one in significant:
             own = self._keys[one.order]
+            is_first = one is significant[0]
             for row in (row for row in reshaped if row < one.order):
                 caller = self._caller(row)
-                leads_here = caller is None or caller == own.module or _is_inside(own.module, caller)
-                if leads_here and not (roots or tainted):
+                leads_here = caller in (None, own.module) or _are_nested(own.module, caller)
+                if leads_here and is_first and not roots:
                     roots.append(self._own_code(one, row))
                 tainted.append(row)
             reshaped = [row for row in reshaped if row > one.order]
             rows = self._inputs.get(own.call, [])
             if one.kind is not PlaceKind.OUTPUT:
-                if not (roots or tainted):
+                if is_first and not roots:
                     is_bare = one.kind is PlaceKind.REGION or (one.kind is PlaceKind.LOSS and step in self._weighed)
                     roots.append(one if is_bare else self._own_code(one, one.order))
             elif not any(
@@ -927,6 +930,19 @@ class _Comparing:
                     roots.append(replace(one, inputs_agree=agree))
             tainted.append(one.order)
         return roots
+
+    def _is_shard(self, row: int) -> bool:
+        """Whether one side has there what each of some ranks holds of the other's: a layout's shape, no code's."""
+        small, *_, large = sorted(map(math.prod, self._reshaped[row]))
+        parts = large // small if small and large % small == 0 else 0
+        return parts > 1 and any(side.world_size % parts == 0 for side in self._sides)
+
+    def _goes_on(self, row: int, differing: Set[int]) -> bool:
+        """Whether something comes of the place, as far as what the module around it returns tells."""
+        _, module, _, phase, _, step = self._keys[row]
+        _, results = self._results_around(row, module, phase, step)
+        agrees = [other not in differing and self._keys[other] in self._compared for other in results]
+        return not (agrees and all(agrees))
 
     def _own_code(self, one: PlaceDifference, row: int) -> PlaceDifference:
         """``one`` as what the code of the module around makes, which gives it on at ``row``."""
@@ -994,7 +1010,8 @@ class _Comparing:
             ratio = ratio if of_means is None else of_means
         name = self._first.name(row)
         if key.kind is PlaceKind.GRADIENT and key.phase is Phase.OPTIMIZER:  # a line after backward, if any
-            name = max((name, self._second.name(self._second.rows[key])), key=lambda one: bool(one.location))
+            line = max((name, self._second.name(self._second.rows[key])), key=lambda one: bool(one.location))
+            name = replace(name, location=line.location, called_from=line.called_from)
         return self._place(
             name,
             key,
@@ -1054,3 +1071,7 @@ def _is_factor(one: PlaceDifference, factor: float) -> bool:
 
 def _is_inside(module: str, other: str) -> bool:
     return other == "" or module.startswith(f"{other}.")
+
+
+def _are_nested(module: str, other: str) -> bool:
+    return _is_inside(module, other) or _is_inside(other, module)
