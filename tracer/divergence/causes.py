@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.names import RootKind, ValueKind, Word
-from tracer.trace.values import Mark
 
 _SEED_ALL = (
     "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
@@ -196,7 +195,7 @@ class Shows(Word):
         "collective",
         RootCause.COLLECTIVE,
         (RootKind.WROTE,),
-        lambda root: Mark.COLLECTIVE in root.marks,
+        lambda root: root.is_collective,
         "what this process sent agrees in both runs, and what it received differs: the other processes sent"
         " different data",
     )

@@ -107,7 +107,7 @@ class RootEvidence:
         return (self.first, first), (self.second, second)
 
     @cached_property
-    def marks(self) -> Mark:
+    def _marks(self) -> Mark:
         """The marks of both calls."""
         ours, theirs = (int(values.mark_bits[call]) for values, call in self._calls)
         return Mark(ours | theirs)
@@ -162,6 +162,11 @@ class RootEvidence:
         return (self._group.is_forked or beside) and reads_another(pairs, node)
 
     @property
+    def is_collective(self) -> bool:
+        """Whether its result depends on other processes."""
+        return Mark.COLLECTIVE in self._marks
+
+    @property
     def runs_other_code(self) -> bool:
         """Whether it is a region that was compiled to other code in the second recording."""
         regions = [
@@ -177,7 +182,7 @@ class RootEvidence:
     def reads_unwritten(self) -> bool:
         """Whether it read unwritten memory."""
         way = self.candidate.way
-        if Mark.READ_UNWRITTEN in self.marks:
+        if Mark.READ_UNWRITTEN in self._marks:
             return way is not RootKind.ENTERED or self.entered is ValueKind.OUTSIDE
         return way is RootKind.READ and self._unwritten_origin(self._calls[0][1]) is not None
 
@@ -191,7 +196,7 @@ class RootEvidence:
     @property
     def is_undigested(self) -> bool:
         """Whether it read something that was not digested."""
-        if Mark.INPUT_NOT_DIGESTED in self.marks:
+        if Mark.INPUT_NOT_DIGESTED in self._marks:
             return True
         return self.candidate.way is not RootKind.WROTE and any(
             origin >= 0 and int(values.mark_bits[origin]) & Mark.OUTPUT_NOT_DIGESTED

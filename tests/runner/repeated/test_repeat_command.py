@@ -261,6 +261,12 @@ def test_the_first_line_of_a_script_finds_neither_torch_nor_numpy_loaded(tmp_pat
     assert not (tmp_path / "loaded").read_text().strip()
 
 
+def test_the_process_of_a_run_starts_without_torch_and_numpy() -> None:
+    code = "import sys, tracer.runner.repeated.child; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+    found = process("-c", code, cwd=Path(__file__).parents[3])
+    assert found.out.strip() == "[]", found.err
+
+
 _SHARDED = """
 import os, sys, tempfile
 import torch, torch.distributed as dist
