@@ -1444,6 +1444,36 @@ def test_who_was_faster_shows_at_the_line_that_asks_what_is_ready(beside: Beside
     assert (first.location, first.source) == ("program.py:12", "done-by-then")
 
 
+#: A library that has a signal come at another step in each run.
+RINGING = """\
+import os, signal
+def rings(step):
+    if step == (1 if os.environ["RUN"] == "a" else 2):
+        signal.raise_signal(signal.SIGUSR1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("timer", "location", "kind"),
+    [("signal.setitimer(signal.ITIMER_REAL, 9999)", "program.py:7", "timeout"), ("pass", "program.py:4", "")],
+    ids=["a timer", "somebody else's signal"],
+)
+def test_what_a_handler_of_a_signal_does_comes_of_the_line_that_sets_the_time(
+    beside: Beside, timer: str, location: str, kind: str
+) -> None:
+    (beside.others / "ringing.py").write_text(RINGING, encoding="utf-8")
+    source = (
+        "import signal\nfrom ringing import rings\nCALLS, state, kept = [], [0], []\n"
+        "def keep(number, frame):\n    kept.append(state[0])\n"
+        f"signal.signal(signal.SIGUSR1, keep)\n{timer}\n"
+        "for step in range(4):\n    state[0] += 3\n    rings(step)\n    x = step\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0)\nsignal.signal(signal.SIGUSR1, signal.SIG_DFL)\n"
+        "CALLS.append(sum(kept))\n"
+    )
+    found = reaching(two(beside.own, source, calls=[0], before=beside.before))
+    assert [(each.location, each.source) for each in found] == [(location, kind)]
+
+
 #: A library's object that has its work done by processes of its own.
 FORKING = f"""\
 import os, pickle, signal

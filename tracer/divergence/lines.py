@@ -281,6 +281,8 @@ class LineIndex:
         """Those of each statement that has several, by its first."""
         self.unfinished: set[int] = set()
         """Identities of rows after which the statement goes on, on another line of it."""
+        self.interrupted: dict[tuple[int, int, int], LineFrame] = {}
+        """Handlers of signals, by what these interrupt: the frame's identity, its line, and which execution of it."""
         self.notes: list[str] = []
         numbered: dict[tuple[str, int], LineFrame] = {}
         for process, records in processes.items():
@@ -301,6 +303,8 @@ class LineIndex:
                     frame.parent = next(filter(None, above), None)
                     frame.depth = 0 if frame.parent is None else frame.parent.depth + 1
                     numbered[process, record.frame] = frame
+                    if record.answers_signal and frame.parent is not None:
+                        self.interrupted[id(frame.parent), record.parent_line, record.parent_n] = frame
                     self.frames.append(frame)
                     self.events.append((frame, record))
                 elif isinstance(record, LineRow) and (process, record.frame) in numbered:
@@ -516,7 +520,8 @@ class _Comparison:
         frame.state.update(values_of(entered.changed))
         if pair is None:
             if parent is not None and entered.count <= SAMPLED_FROM:
-                found = parent.given
+                line, n = entered.parent_line, entered.parent_n
+                found = parent.given or (self._signals(parent, line, n) if entered.answers_signal else _NOTHING)
                 if not found and not self._is_alike(frame, 0, ""):
                     found = self._inside(parent, entered.parent_line) or self._branch(parent, own)
                 self._generators(frame, entered.changed, {}, text, (parent, entered.parent_line), found)
@@ -566,6 +571,19 @@ class _Comparison:
             frame.unseen = {name: unseen for name, digest in frame.state.items() if digest.endswith(NO_DIGEST)}
         if parent is not None and (filled := self._filled(parent, text)):
             frame.filled = {name: filled for name, digest in frame.state.items() if digest == NO_DIGEST}
+
+    def _signals(self, frame: LineFrame, line: int, n: int) -> Origins:
+        """The origins of a signal that interrupts an execution of a line: the line that sets when it comes, or else its
+        handler."""
+        ours = self.one.interrupted.get((id(frame), line, n))
+        others = None if frame.pair is None else self.two.interrupted.get((id(frame.pair), line, n))
+        if (handler := ours or others) is None:
+            return _NOTHING
+        done = reversed(self.done[frame.process])
+        timers = (row for row in done if (source := _source_of(row.text)) is not None and source.id == _TIMEOUT)
+        if (timer := next(timers, None)) is not None:
+            return self._root(LineKind.LINE, timer.frame, timer.line, timer.frame)
+        return self._root(LineKind.LINE, handler, handler.code.first, handler)
 
     def _may_bring_in(self, text: LineText, frame: LineFrame, names: Iterable[str]) -> bool:
         """Return whether more may enter at a line than it reads: a library may make what it gives, new as that is."""
@@ -708,7 +726,8 @@ class _Comparison:
         """A row with what its line reads; where a function is left without a ``return``, with that of the last one."""
         is_over, line = id(row) not in self.one.unfinished, row.line
         text = self.one.statement(frame, line) if is_over else self.one.text(frame, line)
-        before, unseen = self._reads(frame, text), self._unseen(frame, text) | frame.beside
+        before = self._reads(frame, text) | self._signals(frame, line, row.n)
+        unseen = self._unseen(frame, text) | frame.beside
         if LineMark.CATCHES in text.calls:
             frame.leaving = None
         elif row.returns and frame.leaving is not None and LineMark.RETURNS not in text.calls:

@@ -133,6 +133,8 @@ class Entered(msgspec.Struct, frozen=True, array_like=True, tag="call"):
     """Index of the next call in the file of values; -1 where there is none."""
     changed: dict[str, str]
     """The digests of its parameters, and of generators that changed since the last row."""
+    answers_signal: bool = False
+    """Whether it is the handler of a signal, which comes at any line."""
 
 
 class Continued(Entered, frozen=True, array_like=True, tag="continued"):

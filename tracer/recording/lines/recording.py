@@ -340,6 +340,7 @@ class LineRecording:
             state.called_from(thread.stack[-1], frame)
             state.is_import = known.is_module or thread.stack[-1].is_import
         state.is_inside = is_inside
+        state.answers_signal = bool(thread.stack) and _answers_signal(frame)
         is_given = self.held is not None and self.held.gives
         changed = {} if is_given else state.changes(frame, is_entered=True)
         state.write_entered(changed)
@@ -431,6 +432,7 @@ class _FollowedFrame:
         """By name: how many entries a container of much data had then."""
         self.is_stale = self.is_inside = self.is_import = False
         self.parent = (-1, 0, 0)
+        self.answers_signal = False
 
     def called_from(self, above: _FollowedFrame, frame: FrameType | None) -> None:
         """``frame``, whose state this is, was called from that of ``above``."""
@@ -449,7 +451,10 @@ class _FollowedFrame:
             recording._written.add(code.number)
         number = self.thread.number
         place = self.call = recording.place()
-        recording.write(Entered(number, self.number, self.code.number, self.count, *self.parent, place, changed))
+        entered = Entered(
+            number, self.number, self.code.number, self.count, *self.parent, place, changed, self.answers_signal
+        )
+        recording.write(entered)
 
     def goes_on(self) -> None:
         """A generator is resumed."""
@@ -629,6 +634,14 @@ class _FollowedFrame:
         """Return whether a name that no line names now holds, most likely, what it held at the last look."""
         length = self.lengths.get(name)
         return self.moved.get(name, 0) < settled or (length is not None and is_of_data(value) and len(value) == length)
+
+
+def _answers_signal(frame: FrameType) -> bool:
+    """Return whether Python calls it as a handler: what it is given last is the frame that was interrupted."""
+    code = frame.f_code
+    if frame.f_back is None or not 2 <= code.co_argcount <= 3:
+        return False
+    return frame.f_locals.get(code.co_varnames[code.co_argcount - 1]) is frame.f_back
 
 
 def _is_suspended(frame: FrameType) -> bool:
