@@ -154,7 +154,8 @@ class ScriptRecording:
             for library in LIBRARIES:
                 when_imported(library, partial(look, library))
         session = Session(
-            options=msgspec.structs.replace(self.options, name=self.name, lines=None),  # followed from its first line
+            # Lines and children are followed from the script's first line on.
+            options=msgspec.structs.replace(self.options, name=self.name, lines=None, children=False),
             on_step=self._step_ended,
             watch=self._watch,
         )
