@@ -88,13 +88,16 @@ for step in range(3):
     if kind == "clipped" and step == 1 and is_first:
         torch.nn.utils.clip_grad_norm_(net[0].parameters(), 1e-3)
     optimizer.step()
-own = int.from_bytes(os.urandom(2), "big") if kind == "left-out" and not is_first else 1
+own = int.from_bytes(os.urandom(2), "big") if kind in ("left-out", "trained-on") and not is_first else 1
 given, sent = torch.ones(2), torch.ones(3)
 if not is_first:
     given, sent = given * own, sent * own
 dist.all_reduce(given)  # here: all_reduce
 dist.broadcast(sent, 1)  # here: broadcast
 given.sum(), sent.sum()
+if kind == "trained-on":
+    (net(torch.ones(2, 4)) * given.sum()).sum().backward()
+    optimizer.step()
 dist.destroy_process_group()
 """
 
@@ -154,7 +157,7 @@ def test_a_job_under_torchrun_is_repeated_rank_by_rank(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**PLAIN, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
     done = subprocess.run(
-        [*line, "-m", "tracer", "repeat", "--format", "text,json", "s.py", "left-out"],
+        [*line, "-m", "tracer", "repeat", "--format", "text,json", "s.py", "trained-on"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

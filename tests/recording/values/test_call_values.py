@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from tests.recording.values.reading import entries, recorded, rows
 from tracer.recording.values import digest
@@ -295,3 +296,16 @@ def test_a_write_through_data_or_to_a_part_is_no_change_from_outside_and_keeps_t
     assert entries(values) == [OUTSIDE]
     assert [call.origins for call in rows(values)] == [(-1,), (-1,), (1,), (), (3,)]
     assert values.keeps.tolist() == [[3, 1]]
+
+
+@pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
+def test_what_a_collective_writes_into_memory_that_native_code_filled_is_digested(tmp_path: Path) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2))
+        values = recorded(tmp_path / "t.values", lambda: [net(torch.ones(1, 3)).sum().backward() for _ in range(2)])
+    finally:
+        dist.destroy_process_group()
+    reduced = [row for row in rows(values) if row.op.startswith("c10d.allreduce")]
+    assert len(reduced) == 2
+    assert not [row.op for row in rows(values) if Mark.OUTPUT_NOT_DIGESTED in row.mark_bits]

@@ -14,6 +14,7 @@ from tracer.ops import bare_name, row_of
 from tracer.recording.storage import (
     ACCUMULATES,
     GATHERS,
+    READS,
     SCATTERS,
     SELECTS,
     UPDATES,
@@ -45,6 +46,8 @@ _PLAIN = frozenset({int, float, bool, complex, str, type(None)})
 _MOST_TEXTS = 4096
 #: Only part of the argument is read or written, as data say.
 PARTIAL = frozenset({SCATTERS, ACCUMULATES, GATHERS, SELECTS})
+#: Of a collective: it is sent to other processes, and not written, as the schema of ``allreduce_`` leaves open.
+SENDS = 8
 
 
 class Plan:
@@ -64,7 +67,7 @@ class Plan:
         self.moves = access.moves or access.copies
         """Whether it hands on what it reads, unwritten memory included."""
         self.reads = tuple(
-            entry
+            (*entry[:2], SENDS) if self.is_collective and entry[1].startswith("input") and entry[2] == READS else entry
             for entry in access.arguments
             if entry[2] != WRITES
             and entry[1] not in _SCRATCH

@@ -24,7 +24,7 @@ from tracer.recording.storage import WRITES, argument_at
 from tracer.recording.torch_private import seams
 from tracer.recording.values import digest as digest_of
 from tracer.recording.values import digest_bytes, parts_of
-from tracer.recording.values.call_digests import PARTIAL, CallDigests, Plan, is_late_copy, plan_of
+from tracer.recording.values.call_digests import PARTIAL, SENDS, CallDigests, Plan, is_late_copy, plan_of
 from tracer.recording.values.digest_table import Awaited, DeferredDigests, DeviceDigests, DigestTable, Slot
 from tracer.trace.records import Environment
 from tracer.trace.values import Group, Header, Mark, ValueKind, ValuesWriter, fold
@@ -186,7 +186,7 @@ class CallValues(Observer):
                 if role in PARTIAL or plan.moves:
                     reading.hands_on_unwritten = plan.moves
                     return  # unwritten memory that it does not use
-                if plan.access.is_foreign:
+                if plan.access.is_foreign and role != SENDS:
                     reading.fresh.append((value, None if plan.is_collective else self.device.digest(value)))
                     return
                 stored.is_fresh = False
@@ -355,16 +355,17 @@ class CallValues(Observer):
             call.written.append(stored)
             if stored.origin is not None and _is_part(role, value):
                 call.keeps = stored.origin  # what stays there, of which it may have read its part
-            if call.is_late or (call.plan.is_collective and not call.plan.is_wait):
+            is_awaited = call.plan.is_collective and not call.plan.is_wait
+            if call.hands_on_unwritten:
+                stored.is_fresh = True
+            elif stored.is_fresh and (is_awaited or not _is_part(role, value)):
+                stored.is_fresh = False
+            if call.is_late or is_awaited:
                 stored.forget(call.serial)
                 if not call.is_late:
                     geometry = value.shape, value.stride(), value.storage_offset()
                     call.awaited.append(Awaited(stored, Slot(), value.dtype, geometry))
                 return
-            if call.hands_on_unwritten:
-                stored.is_fresh = True
-            elif stored.is_fresh and not _is_part(role, value):
-                stored.is_fresh = False
             if stored.is_fresh and (role in PARTIAL or call.hands_on_unwritten):
                 stored.forget(call.serial)
                 return  # what was not written holds what was there
