@@ -18,6 +18,8 @@ from tracer.names import BlindSpotKind, Phase
 from tracer.report import rendered_as
 
 SCRIPT = SCRIPTS / "parallel.py"
+LINES = enumerate(SCRIPT.read_text(encoding="utf-8").splitlines(), 1)
+IMPORTS = {f"{SCRIPT.name}:{number}" for number, line in LINES if line.lstrip().startswith(("from ", "import "))}
 
 
 def groups(trace: Trace) -> Counter[tuple[Any, ...]]:
@@ -34,6 +36,8 @@ def groups(trace: Trace) -> Counter[tuple[Any, ...]]:
     counted: Counter[tuple[Any, ...]] = Counter()
     for one in trace.calls:
         is_view = "FSDP" in one.module and (one.op, one.phase) == ("aten.view.default", Phase.FORWARD)
+        if one.location in IMPORTS:  # a module loads once in this process, which is every fake rank
+            continue
         if not is_view and (one.op, one.phase) not in changed and not one.op.startswith("profiler."):
             shapes = tuple(getattr(value, "shape", None) for value in one.given.values())
             counted[one.op, one.phase, one.module, one.location, shapes, one.facts.get("subclass")] += one.count
