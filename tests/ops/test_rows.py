@@ -82,8 +82,8 @@ def test_nothing_that_is_called_row_wise_mixes_rows(monkeypatch: pytest.MonkeyPa
     found = otherwise(monkeypatch)
 
     class Called(torch.nn.Module):
-        def forward(self, sample: Any, op: Any) -> Any:
-            return op(sample.input, *sample.args, **sample.kwargs)
+        def forward(self, op: Any, sample: Any, *args: Any, **kwargs: Any) -> Any:
+            return op(sample, *args, **kwargs)
 
     outcomes: Counter[RowOutcome] = Counter()
     for op in operator_database():
@@ -92,7 +92,7 @@ def test_nothing_that_is_called_row_wise_mixes_rows(monkeypatch: pytest.MonkeyPa
         for sample in list(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd))[:8]:
             with suppress(RuntimeError, TypeError, NotImplementedError, AssertionError):
                 with DeterminismTracer(rows=True) as tracer:
-                    for result in tensors(Called()(sample, op.op)):
+                    for result in tensors(Called()(op.op, sample.input, *sample.args, **sample.kwargs)):
                         if result.requires_grad:
                             result.backward(torch.rand_like(result), retain_graph=True)
                 for trial in tracer.trace.rows:
