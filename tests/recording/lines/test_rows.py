@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 
 import pytest
 import torch
 
+import tracer
 from tests.support.traced import calls_of, rows_of, traced
 from tracer.recording.lines.recording import LineRecording
 from tracer.recording.lines.variable_digests import VariableDigests
@@ -232,6 +235,18 @@ def test_only_own_files_have_rows(tmp_path: Path) -> None:
     named = traced(tmp_path, "import pytest\nx = pytest.approx(1)\n", library=("_pytest",))
     module = pytest.approx.__module__.replace(".", "/")  # another one in pytest 9.2 than before
     assert any(record.file == f"{module}.py" for record in named if isinstance(record, LineCode))
+
+
+def test_files_that_the_recorder_opens_are_read_by_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    caching = ModuleType("caching")
+    code = "def cached(path):\n    open(path).close()\n"
+    exec(compile(code, Path(tracer.__file__).with_name("caching.py"), "exec"), vars(caching))
+    monkeypatch.setitem(sys.modules, "caching", caching)
+    monkeypatch.chdir(tmp_path)
+    source = "import time\ntime.sleep(0.02)\nopen('made', 'w').close()\nfrom caching import cached\ncached('made')\n"
+    records = traced(tmp_path, f"{source}open('made').close()\n")
+    files = {row.line: len(row.files) for row in records if isinstance(row, LineRow)}
+    assert (files[5], files[6]) == (0, 1)
 
 
 def _spelled(records: list[object]) -> str:

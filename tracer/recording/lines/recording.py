@@ -912,10 +912,22 @@ _NAMING = ("tempfile.mkstemp", "tempfile.mkdtemp")
 _OF_FILES = frozenset({"open", "os.mkdir", "os.rename", "os.listdir", "os.scandir", *_NAMING})
 
 
+def _is_recorders(recording: LineRecording, frame: FrameType) -> bool:
+    """Return whether the recorder itself does it: its kernels are compiled into files, and found there again."""
+    for code in (each.f_code for each in outwards(frame)):
+        if recording.follows(code.co_filename):
+            return False
+        if is_tracers_own(code.co_filename) and not is_in_between(code):
+            return True
+    return False
+
+
 def _audit(event: str, args: tuple[Any, ...]) -> None:
     """Note files that are opened; a hook of Python's, which stays until the process ends."""
     if event in _OF_FILES and (recording := _Current.recording) is not None and recording.is_on:
         with suppress(Exception):  # a failure of the recorder must not reach the program
+            if _is_recorders(recording, sys._getframe(1)):
+                return
             if event in ("os.listdir", "os.scandir"):
                 recording.lists(os.fsdecode("." if args[0] is None else args[0]))
             elif event in _NAMING:
