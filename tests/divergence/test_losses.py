@@ -347,6 +347,7 @@ def of_draws(
     leaves: bool = True,
     ends: tuple[int, int] = (1, 1),
     printed: tuple[int, int] = (1, 1),
+    optimizes: bool = False,
 ) -> Divergence:
     """Two runs with a draw each, from another state."""
     recordings = []
@@ -354,6 +355,8 @@ def of_draws(
         run = Run(folder / f"{name}.values")
         drawn = run.call("uniform_.default", line=9, generator=("cpu", name))
         run.call("mm.default", drawn if is_read else run.enter(ValueKind.BATCH, "batch", 1), line=10)
+        if optimizes:
+            run.call("add_.default", run.enter(ValueKind.BATCH, "batch", 1), line=11, phase=Phase.OPTIMIZER)
         if leaves:
             run.writer.moment(ValueKind.PARAMETER, "fc.weight", end)
             run.writer.moment(ValueKind.OUTPUT, "line 1", line)
@@ -385,6 +388,22 @@ def test_of_a_draw_that_is_printed_alone_the_line_that_differs_comes_first(tmp_p
         "The second run and the first run print different lines (line 1), and train alike. They diverge in step 0,"
         " forward, at train.py:9 (aten.uniform_.default), by a random draw; it reaches nothing that trains."
     )
+
+
+@pytest.mark.parametrize(
+    ("optimizes", "says"),
+    [
+        (True, "and train alike: no optimizer updates these parameters. They diverge in step 0"),
+        (False, "The second run diverges from the first run in step 0"),
+    ],
+    ids=["beside an optimizer", "without one"],
+)
+def test_parameters_that_no_optimizer_updates_differ_while_runs_train_alike(
+    tmp_path: Path, optimizes: bool, says: str
+) -> None:
+    found = of_draws(tmp_path, ends=(1, 2), optimizes=optimizes)
+    assert not found.agrees
+    assert says in divergence_headline(found)
 
 
 def loaded(

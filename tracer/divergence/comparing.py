@@ -97,6 +97,7 @@ def compare_recordings(
         reordered=pairs.reordered,
         roots=roots,
         reaches_nothing=replicas is None and _reaches_nothing(pairs, differing),
+        has_optimizer=any(group.phase is Phase.OPTIMIZER for group in ours.groups),
         follows=sum(root.follows for root in roots),
         only=(
             sum(gap.first_end - gap.first for gap in pairs.gaps),

@@ -131,6 +131,7 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
         shown,
         agrees=all(divergence.agrees for divergence in every),
         reaches_nothing=all(divergence.agrees or divergence.reaches_nothing for divergence in every),
+        has_optimizer=any(divergence.has_optimizer for divergence in every),
         **summed(every, *numbers),
         roots=roots,
         follows=sum(_differing(divergence.follows, divergence.roots) for divergence in every) - _differing(0, roots),

@@ -291,6 +291,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Compared calls that agree, and that threads made in another order in the second run."""
     reaches_nothing: bool = False
     """Whether no difference reaches a call of backward or of an optimizer: measuring, evaluating, reading a cache."""
+    has_optimizer: bool = False
+    """Whether calls of an optimizer were compared."""
     without_effect: tuple[Root, ...] = ()
     """Differences although the runs agree: they reach nothing that trains, and what the runs leave agrees."""
     follows: int = 0

@@ -293,10 +293,14 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
         diverges = f"in {place_of(root, has_steps=not divergence.is_inference)}, {root.cause.words}"
         kept = kept_otherwise((*divergence.ends, *divergence.notes))
         trains = divergence.reaches_nothing and divergence.states_compared and not divergence.is_inference
-        is_of_training = any(divergence.partial) or any(end.kind in OF_TRAINING for end in kept)
+        untrained = divergence.has_optimizer and not divergence.not_digested  # parameters that no optimizer updates
+        trained = [kind for kind in OF_TRAINING if not (untrained and kind is ValueKind.PARAMETER)]
+        is_of_training = any(divergence.partial) or any(end.kind in trained for end in kept)
         if trains and kept and not is_of_training:
             left = left_otherwise(kept).removeprefix("they ")
+            beside = any(end.kind is ValueKind.PARAMETER for end in kept)
             both = f"{_capital(second)} and {first} {left}, and train alike"
+            both += ": no optimizer updates these parameters" if beside else ""
             return f"{both}. They diverge {diverges}; it reaches nothing that trains."
         return f"{_capital(second)} diverges from {first} {diverges}."
     if not divergence.calls_compared:
