@@ -14,7 +14,7 @@ from tests.runner.repeated.comparisons import root
 from tests.support.build import trace
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import are_ranks, compare_recordings, compare_replicas
-from tracer.divergence.families import compare_families
+from tracer.divergence.families import compare_families, hang_on_workers
 from tracer.divergence.model import Divergence, Recording
 from tracer.names import ChildState, Phase, StartedBy
 from tracer.report.sections.runs import divergence_headline
@@ -25,8 +25,16 @@ Dealt = Mapping[str, Sequence[str]]
 """The tasks of each worker, in order."""
 
 
-def ran(folder: Path, name: str, dealt: Dealt, bent: Mapping[str, object] | None = None) -> dict[str, Recording]:
-    """A run whose workers train one model a task; ``bent``: what a task computes otherwise, by its name."""
+def ran(
+    folder: Path,
+    name: str,
+    dealt: Dealt,
+    bent: Mapping[str, object] | None = None,
+    states: Mapping[str, str] | None = None,
+) -> dict[str, Recording]:
+    """A run whose workers train one model a task; ``bent``: what a task computes otherwise, by its name;
+    ``states``: its generator's, where that is not its own."""
+    states = states or {}
     children = tuple(
         Child(role=role, started_by=StartedBy.POOL, location="pool.py:9", state=ChildState.RECORDED, calls=8)
         for role in dealt
@@ -39,7 +47,7 @@ def ran(folder: Path, name: str, dealt: Dealt, bent: Mapping[str, object] | None
         step = 0
         for task in tasks:
             run.writer.moment(ValueKind.TASK, "", d(task))
-            weight = run.call("randn.default", line=2, generator=("cpu", task))
+            weight = run.call("randn.default", line=2, generator=("cpu", states.get(task, task)))
             for _ in range(2):
                 loss = run.call("mm.default", weight, shared, line=3, noise=(bent or {}).get(task))
                 weight = run.call("add_.Tensor", weight, loss, line=4, phase=Phase.OPTIMIZER, keeps=weight)
@@ -79,6 +87,15 @@ def test_a_task_that_computes_otherwise_is_found_with_its_step(tmp_path: Path, d
     assert (root.op, root.location, root.step, root.cause) == ("aten.mm.default", "train.py:3", 0, RootCause.KERNEL)
     number = ["a", "b", "c"].index(task) + 1 if task != "d" else 1
     assert root.process == f"child {2 if task == 'd' else 1}, task {number}"
+
+
+def test_an_unseeded_draw_in_a_task_hangs_on_what_its_worker_did_before(tmp_path: Path) -> None:
+    ours = ran(tmp_path, "one", DEALT)
+    drawn = compared(ours, ran(tmp_path, "two", DEALT, states={"c": "of another worker"})).roots
+    assert [root.cause for root in drawn] == [RootCause.DRAW]
+    assert hang_on_workers(drawn)
+    assert not hang_on_workers(compared(ours, ran(tmp_path, "three", DEALT, {"c": "race"})).roots)
+    assert not hang_on_workers(())
 
 
 @pytest.mark.parametrize("second", [{"1": ["a", "b"], "2": ["d", "e"]}, {"1": ["a", "b", "c"], "2": []}])

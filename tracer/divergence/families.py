@@ -257,6 +257,8 @@ def _key(role: str, children: Mapping[str, Child]) -> tuple[object, ...]:
 
 # --- what the workers of a pool did, task by task: which worker runs which task is another in each run ------
 
+_TASK = ", task "
+
 Parts = dict[int, list[tuple[str, Recording]]]
 """By task, the digest of what a worker was sent, each run of it: the worker's role and number of the task, from 1. 0 is
 what a worker did before its first task."""
@@ -275,9 +277,17 @@ def parts_of(family: Family) -> Parts:
             begin, end = begins[number : number + 2]
             if number or begin < end:
                 part = _part(values, begin, end, np.arange(told[number], told[number + 1]))
-                part_name = f"{role}, task {number}" if number else role
+                part_name = f"{role}{_TASK}{number}" if number else role
                 parts[task].append((part_name, replace(recording, values=part)))
     return dict(parts)
+
+
+def hang_on_workers(roots: Sequence[Root]) -> bool:
+    """Return whether all are draws in tasks of a pool that nothing seeded: what a worker drew before decides, and which
+    worker runs which task is another in each run."""
+    return bool(roots) and all(
+        _TASK in root.process and root.cause is RootCause.DRAW and root.seed is None for root in roots
+    )
 
 
 def paired_parts(first: Parts, second: Parts) -> tuple[list[tuple[str, Recording, Recording]], bool]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.families import compare_families, read_family
+from tracer.divergence.families import compare_families, hang_on_workers, read_family
 from tracer.divergence.lines import CLOCK, OF_ORDER, ComparedLines, LineSource
 from tracer.divergence.model import Divergence, Family, Recording
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
@@ -356,6 +356,9 @@ class _Series:
             return
         if current_rank() is not None:
             self.not_held = "several ranks would have to make the same further runs"
+            return
+        if self.asked.hold is None and hang_on_workers(diverging.roots):
+            self.not_held = "which worker of a pool runs which task decides, and no circumstance holds that"
             return
         candidates = self._candidates(snapshot)
         # No circumstance but its own explains a line of a known kind.
