@@ -97,8 +97,8 @@ def _values_of(source: LineSource, second: str) -> str:
 def proof_of(repeated: Repeated) -> str:
     """What holding lines showed, without a full stop; empty where none was held."""
     proven = next((held for held in repeated.held_lines if held.agrees), None)
+    named = next((source.location for source in repeated.reaching), "")
     if proven is not None:
-        named = next((source.location for source in repeated.reaching), "")
         there = "there" if proven.lines == (named,) and not proven.at else f"at {proven.at or joined(proven.lines)}"
         if any(source.location in proven.lines and named in source.comes_of for source in repeated.sources):
             there += ", which takes what comes of it"
@@ -107,8 +107,9 @@ def proof_of(repeated: Repeated) -> str:
         return ""
     if (beside := repeated.diverging_held) is not None:
         return f"It is what differs first when {beside.clause}"
-    if any(held.is_in_vain for held in repeated.held_lines):
-        return "Given one run's values there, another still differs: something else reaches it too"
+    if (vain := next((held for held in repeated.held_lines if held.is_in_vain), None)) is not None:
+        there = "there" if vain.lines == (named,) else f"at {joined(vain.lines)}"
+        return f"Given one run's values {there}, another still differs: something else reaches it too"
     problem = next((held.problem for held in repeated.held_lines if held.problem), "")
     return f"It is named without proof: {problem}" if problem else ""
 

@@ -234,7 +234,8 @@ def with_left(found: FoundLines, texts: str, left: Iterable[str]) -> FoundLines:
 
 
 def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[LineSource, ...]:
-    """Proven lines first; one that was held alone in vain, where others were proven, reaches nothing that matters.
+    """Proven lines first; one that was held alone in vain, where others were proven, reaches nothing that matters, and
+    where none was, it comes behind those that were not.
 
     A line that merely takes what others give comes behind the one among these that explains it. Last are those with
     which no run came to its end, as long as others were not held in vain.
@@ -263,9 +264,11 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
         followed = each.is_followed or each.location in proven
         found.append(replace(each, reaches=reaches, is_followed=followed))
     first, last = {*proven, *before}, tried - before if is_failed else ()
+    in_vain = {each.lines[0] for each in held if each.is_in_vain and len(each.lines) == 1}.difference(proven)
 
     def place(each: LineSource) -> tuple[bool, ...]:
-        return not each.reaches, each.location not in leads, each.location not in first, each.location in last
+        at = each.location
+        return not each.reaches, at not in leads, at not in first, at in last, at in in_vain
 
     return tuple(sorted(found, key=place))
 
