@@ -1014,7 +1014,9 @@ class _Comparison:
         if opened and found:  # by lines that read what was opened
             handles = {path.partition(".")[0] for path in found[0].text.stores}
             using = [row for row in found if handles.intersection(path.partition(".")[0] for path in row.text.reads)]
+            named = [row for row in found[:1] if (of := _source_of(row.text)) is not None and of.id == "temporary-name"]
             found = [row for row in using if (row.frame, row.line) != (found[0].frame, found[0].line)] or found[:1]
+            found = named + found
         origins = _NOTHING.union(*(row.origins for row in found))
         if origins or not found:
             return origins

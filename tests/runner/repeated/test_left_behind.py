@@ -132,6 +132,18 @@ def test_a_zip_is_compared_by_what_is_in_it(tmp_path: Path, monkeypatch: pytest.
         (["done"], ["done"], ["done"], None),  # says nothing of what was trained
         (["id x1"], ["id x2"], ["id x3"], None),
         ([], [], [], None),
+        (  # a number that varies in lines which say the same varies in each of them
+            ["step 1 loss 9 beats 27", "step 2 loss 4 beats 29"],
+            ["step 1 loss 9 beats 27", "step 2 loss 4 beats 30"],
+            ["step 1 loss 9 beats 16", "step 2 loss 4 beats 17"],
+            None,
+        ),
+        (
+            ["step 1 loss 9 beats 27", "step 2 loss 4 beats 29"],
+            ["step 1 loss 9 beats 27", "step 2 loss 4 beats 30"],
+            ["step 1 loss 8 beats 16", "step 2 loss 3 beats 17"],
+            "`step 1 loss 8 beats 16` in place of `step 1 loss 9 beats 27`",
+        ),
     ],
 )
 def test_a_run_that_is_not_recorded_is_held_against_what_two_others_agree_in(

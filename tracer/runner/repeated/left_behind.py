@@ -43,6 +43,7 @@ _QUANTITY = r"[\d.]+(e-?\d+)?( ?([mun]?s|sec(ond)?s?|min(ute)?s?|h|hours?|\w+/s\
 _TIMED = r"(?<![a-z])((run|wall)?time|took|elapsed|sec(ond)?s|eta|duration)\w*\W{0,4}"
 _DATES = r"\d+:\d\d(:\d\d)?([.,]\d+)?|\d+-\d\d-\d\d"
 _TIME = re.compile(f"{_DATES}|{_QUANTITY}|{_TIMED}{_QUANTITY}?", re.IGNORECASE)
+_NUMBER = re.compile(r"\S*\d\S*")
 #: Characters of a printed line that are shown.
 _SHOWN = 60
 
@@ -73,17 +74,30 @@ def plain_otherwise(recorded: Sequence[Left], plain: Left) -> str | None:
     both, own = first & second, Counter(plain.lines)
     lacks, others = both - own, own - (first | second)
     surplus = others.total() - (first - both).total()  # as many lines differ in every run
-    numbers = re.compile(r"\S*\d\S*")
-    alike = {numbers.sub("0", line): line for line in others}
+    changed = {_NUMBER.sub("0", line) for line in others}
     for line in lacks if surplus > 0 else ():  # another number; other words may say no more than how long it took
-        if other := alike.get(numbers.sub("0", line)):
+        pattern = _NUMBER.sub("0", line)
+        if pattern not in changed:
+            continue
+        ours, theirs, those = (
+            [line for line in left.lines if _NUMBER.sub("0", line) == pattern] for left in (*recorded, plain)
+        )
+        varying = {at for pair in zip(ours, theirs, strict=False) for at in _differing(*pair)}
+        other = those[min(ours.index(line), len(those) - 1)]
+        if _differing(line, other) - varying:
             return f"prints `{shorten(other, _SHOWN)}` in place of `{shorten(line, _SHOWN)}`"
     files = dict(recorded[0].files.items() & recorded[1].files.items())
     for name in files.keys() & plain.files.keys():
         if plain.files[name] != files[name]:
             return f"writes another {name}"
-    tells = files.keys() & plain.files.keys() or any(map(numbers.search, both))
+    tells = files.keys() & plain.files.keys() or any(map(_NUMBER.search, both))
     return "" if tells and not lacks and surplus <= 0 else None
+
+
+def _differing(first: str, second: str) -> set[int]:
+    """Which of the numbers in two lines differ that say the same otherwise; a number may differ in any such line."""
+    pairs = zip(_NUMBER.findall(first), _NUMBER.findall(second), strict=False)
+    return {at for at, (ours, theirs) in enumerate(pairs) if ours != theirs}
 
 
 class LeftBehind:
