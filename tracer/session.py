@@ -573,6 +573,7 @@ def processes_of(report: Report, traces: Iterable[Trace], **target: Any) -> tupl
     """The processes whose ``traces`` are merged in ``report``, and those that left none; empty without children."""
     from tracer.findings import Process
     from tracer.gate import risk_of
+    from tracer.trace.file import role_of
 
     traces = tuple(traces)
     children = {child.role: child for trace in traces for child in trace.children}
@@ -583,7 +584,7 @@ def processes_of(report: Report, traces: Iterable[Trace], **target: Any) -> tupl
         positions.setdefault(risk_of(finding), []).append(position)
     by_role: dict[str, set[int]] = {role: set() for role in ("", *children)}
     for trace in traces:
-        role = trace.sources[0].child if trace.sources else ""
+        role = role_of(trace)
         for finding in judge(trace, **target).findings:
             by_role.setdefault(role, set()).update(positions.get(risk_of(finding), ()))
     names = {role: f"child {role}" if role else "main process" for role in by_role}

@@ -19,7 +19,7 @@ from tracer.divergence.comparing import kept_otherwise
 from tracer.divergence.model import Divergence, Family, Outputs, Recording, Root, has_values, read_recording
 from tracer.divergence.roots import of_tables
 from tracer.names import ChildState, StartedBy
-from tracer.trace.file import LOWEST_SHARED, child_path, load_family, values_path
+from tracer.trace.file import LOWEST_SHARED, child_path, load_family, role_of, values_path
 from tracer.trace.records import Child
 from tracer.trace.values import ValueKind, Values, read_values
 
@@ -38,9 +38,9 @@ def read_family(path: str | os.PathLike[str]) -> dict[str, Recording]:
     first = read_recording(path)
     if first.trace is None or not first.trace.children:
         return {"": first}
-    traces = {trace.sources[0].child: trace for trace in load_family(path)}
-    of_itself = first.trace.sources[0].child if first.trace.sources else ""  # a child may have started processes too
-    family = {"": replace(first, trace=traces.get(of_itself, first.trace))}
+    traces = {role_of(trace): trace for trace in load_family(path)}
+    # A child may have started processes too.
+    family = {"": replace(first, trace=traces.get(role_of(first.trace), first.trace))}
     for child in first.trace.children:
         beside = child_path(Path(path), child.role)
         if has_values(beside):

@@ -344,6 +344,11 @@ def load_traces(paths: Iterable[_Path]) -> list[Trace]:
     return list(map(_trace_reader(), paths))
 
 
+def role_of(trace: Trace) -> str:
+    """The role of the process that was recorded; empty for the one that the user started, or without a source."""
+    return trace.sources[0].child if trace.sources else ""
+
+
 def load_family(path: _Path, load: Callable[[_Path], Trace] = Trace.load) -> tuple[Trace, ...]:
     """The trace ``path`` and its children's beside it, those that trained first, without blind spots for them."""
     return family_of(load(path), path, load)

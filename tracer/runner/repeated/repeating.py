@@ -65,7 +65,7 @@ from tracer.runner.script import StepRange, Task, texts_of, with_neighbours
 from tracer.session import judge
 from tracer.tables.settings import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.tables.sources import source_by_id
-from tracer.trace.file import load_family
+from tracer.trace.file import load_family, role_of
 from tracer.trace.lines import follows_to_the_end
 from tracer.trace.merging import merge_traces
 from tracer.trace.records import FactValue
@@ -273,7 +273,7 @@ class _Series:
         replayed_ops = tuple(dict.fromkeys(root.op for root in roots))
         self._further(self._order(output, replayed=replayed_ops), until=math.inf)
         with suppress(TraceError):
-            replayed = {trace.sources[0].child: trace for trace in load_family(output)}
+            replayed = {role_of(trace): trace for trace in load_family(output)}
             base = self.families["run 1"]
             replayed_of = {id(recording): replayed.get(role) for role, recording in base.items()}
             for place, earlier in enumerate(unvaried):
