@@ -124,7 +124,8 @@ def ends_of(tracer: DeterminismTracer, backend: str) -> dict[str, tuple[str, Ran
 def test_every_finding_of_a_training_gives_a_program_that_runs(name: str, backend: str) -> None:
     ends = ends_of(recorded(name), backend)
     assert faults(ends) == []
-    assert ends or backend == "cpu"
+    # Products alone, of which cuBLAS is asked no more since torch 2.10.
+    assert ends or backend == "cpu" or (name, backend) == ("custom function", "cuda")
 
 
 @pytest.mark.slow
