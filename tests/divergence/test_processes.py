@@ -14,7 +14,7 @@ from tests.runner.repeated.comparisons import root
 from tests.support.build import trace
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.comparing import are_ranks, compare_recordings, compare_replicas
-from tracer.divergence.families import compare_families, hang_on_workers
+from tracer.divergence.families import compare_families, hang_on_workers, read_family
 from tracer.divergence.model import Divergence, Recording
 from tracer.names import ChildState, Phase, StartedBy
 from tracer.report.sections.runs import divergence_headline
@@ -301,3 +301,10 @@ def test_what_a_reducer_in_c_writes_into_gradients_comes_of_the_backward_before_
         recordings.append(Recording(name=str(noise), values=run.values()))
     found = compare_recordings(recordings[0], recordings[1], may_resume=False)
     assert [root.location for root in found.roots] == roots
+
+
+def test_a_trace_with_children_and_without_a_source_is_read(tmp_path: Path) -> None:
+    child = Child(role="1", started_by=StartedBy.SPAWN, state=ChildState.RECORDED)
+    trace(children=(child,), sources=()).save(tmp_path / "t.json")
+    Run(tmp_path / "t.values").values()
+    assert list(read_family(tmp_path / "t.json")) == [""]
