@@ -64,6 +64,8 @@ _NO_TEXT = LineText()
 _FIRST_WINDOW = 128
 #: Values from which on a look is costly, and such looks after which a name that does not change is passed over.
 _COSTLY, _SETTLED = 128, 32
+#: Values that are looked at for all rows of a line, before it has enough of them.
+_MOST_LOOKED = 60_000
 #: Values that are looked at while modules of the program's own import each other; later ones are looked at as they end.
 _OF_IMPORTS = 200_000
 #: Temporary names, the latest, that are looked for in texts.
@@ -114,6 +116,8 @@ class _Thread(threading.local):
         self.left: dict[int, int] = {}
         """By identity of a code of whose calls there are enough: calls before the next that is recorded."""
         self.totals: dict[tuple[int, int], int] = {}
+        self.looked: dict[tuple[int, int], int] = {}
+        """By code and line: values that were looked at after its executions."""
         self.stack: list[_FollowedFrame] = []
         self.files: dict[str, tuple[int, int]] = {}
         """By path: files that were opened to be read since the last row, and written by this run."""
@@ -262,7 +266,7 @@ class LineRecording:
     def step_ended(self, count: int) -> None:
         """So many steps have ended: in the one that was asked for, rows of this thread begin anew."""
         if count == self.asked.anew_at and self.is_on:
-            for counted in (self.thread.calls, self.thread.left, self.thread.totals):
+            for counted in (self.thread.calls, self.thread.left, self.thread.totals, self.thread.looked):
                 counted.clear()
             for frame in self.thread.stack:
                 frame.hot.clear()
@@ -515,16 +519,20 @@ class _FollowedFrame:
             self.hot.add(line)
         total = self.thread.totals[key] = self.thread.totals.get(key, 0) + 1
         most = SAMPLED_FROM if line not in self.hot else 2 * SAMPLED_FROM
-        if not self.code.held and total > most and total & (total - 1) and not self.is_stale:
+        is_costly = self.thread.looked.get(key, 0) > _MOST_LOOKED
+        is_enough = is_costly or (total > most and not self.is_stale)
+        if not self.code.held and is_enough and total & (total - 1):
             self.is_stale = True
             return
         recording.write_text(self.code, line, frame)
+        looked = recording.digests.looked
         changed = self.changes(frame, 0 if returns else line)
+        self.thread.looked[key] = self.thread.looked.get(key, 0) + recording.digests.looked - looked
         if not frame.f_trace_lines:
             self._write_texts(frame, changed)
         if returns and not self.code.is_module:
             changed[RETURNED] = recording.digests.of(value)
-        is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
+        is_sampled, self.is_stale = self.is_stale or is_costly or total > SAMPLED_FROM, False
         if recording.held is not None:
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
             if self._holds(frame, line, (*names, *self._stored(line)), value, returns=returns):
