@@ -308,4 +308,5 @@ def test_what_a_collective_writes_into_memory_that_native_code_filled_is_digeste
         dist.destroy_process_group()
     reduced = [row for row in rows(values) if row.op.startswith("c10d.allreduce")]
     assert len(reduced) == 2
+    assert all(row.inputs for row in reduced), "what is sent is read"
     assert not [row.op for row in rows(values) if Mark.OUTPUT_NOT_DIGESTED in row.mark_bits]

@@ -66,8 +66,11 @@ class Plan:
         self.gives_unwritten = access.allocates or access.grows
         self.moves = access.moves or access.copies
         """Whether it hands on what it reads, unwritten memory included."""
+        reduces = "reduce" in op.name  # each process sends what it holds, wherever the answer goes
         self.reads = tuple(
-            (*entry[:2], SENDS) if self.is_collective and entry[1].startswith("input") and entry[2] == READS else entry
+            (*entry[:2], SENDS)
+            if self.is_collective and (reduces or (entry[1].startswith("input") and entry[2] == READS))
+            else entry
             for entry in access.arguments
             if entry[2] != WRITES
             and entry[1] not in _SCRATCH
