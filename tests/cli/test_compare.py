@@ -54,16 +54,18 @@ FIELDS = {
     *("schema", "verdict", "places", "differing", "largest", "first", "call", "significant", "following"),
     *("is_given", "split_steps", "row_steps", "not_finite", "only", "only_count", "unjudged", "steps"),
     *("compared", "rows", "partial", "processes", "yardstick", "factor", "scaled", "undone"),
-    *("draws", "unrepeated", "flips", "unequal", "names"),
+    *("draws", "unrepeated", "flips", "unequal", "names", "settings"),
 }
 
 
 def test_configurations_that_agree_are_equal_in_every_format(tracer: Command, script: str) -> None:
-    done = tracer("compare", "--env-b", "NAME=1", "--steps", "0:1", "--format", "text,json,html", script)
+    changed = "CUBLAS_WORKSPACE_CONFIG=:4096:8"
+    done = tracer("compare", "--env-b", changed, "--steps", "0:1", "--format", "text,json,html", script)
     assert done.code == 0, done.err
     document = json.loads(Path("compare/compare.json").read_text())
     assert (document["schema"], document["verdict"], set(document)) == (1, "equal", FIELDS)
     assert (document["first"], document["steps"], document["places"] > 20) == (None, [1, 1], True)
+    assert document["settings"] == [{"name": "CUBLAS_WORKSPACE_CONFIG", "values": ["not set", ":4096:8"]}]
     page = Path("compare/compare.html").read_text()
     for text in (done.out, page):
         assert "equal at all 25 places" in " ".join(text.split())
@@ -72,8 +74,11 @@ def test_configurations_that_agree_are_equal_in_every_format(tracer: Command, sc
 
 @pytest.mark.slow
 def test_a_fault_is_named_in_every_format(tracer: Command, script: str) -> None:
-    done = tracer("compare", "--b", "--gelu tanh", "--yardstick-runs", "1", "--format", "text,json,html", script)
+    options = ["--b", "--gelu tanh", "--env-b", "CUBLAS_WORKSPACE_CONFIG=:4096:8", "--yardstick-runs", "1"]
+    done = tracer("compare", *options, "--format", "text,json,html", script)
     assert done.code == 1, done.err
+    beside = "Beside their code, these differ: `CUBLAS_WORKSPACE_CONFIG` (not set and :4096:8)."
+    assert beside in " ".join(done.out.split())
     assert "They diverge at `Sequential.1` in step 0, forward, train.py:23" in " ".join(done.out.split())
     assert "aten.gelu.default" in done.out
     document = json.loads(Path("compare/compare.json").read_text())

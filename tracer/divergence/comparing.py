@@ -65,7 +65,7 @@ def compare_recordings(
     candidates, parents = (
         Roots(pairs, differing).all() if replicas is None else _follow_ranks(pairs, differing, replicas)
     )
-    changed = changed_settings(first, second)
+    changed = changed_settings((first.environment, second.environment), (first.trace, second.trace))
     if callable(findings):
         findings = findings() if candidates else None
     both = Compared(pairs, (first, second), changed, Tables(first, findings, replayed))

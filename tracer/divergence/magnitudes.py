@@ -38,6 +38,7 @@ from tracer.divergence.joined_ranks import (
 )
 from tracer.errors import TraceError
 from tracer.names import BACKWARD_OF, Phase, PlaceKind, Word
+from tracer.trace.differences import SettingDifference
 from tracer.trace.values import Magnitudes
 from tracer.trace.values.places import Joined, Matching, PlaceName, are_alike, joined_rows
 
@@ -254,6 +255,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The modules inside that one whose results agree: nothing that is rounded there can make the two differ."""
     row_steps: tuple[int, ...] = ()
     """Split steps whose inputs and outputs were compared as rows of those of the whole batch."""
+    settings: tuple[SettingDifference, ...] = ()
+    """Settings, versions and variables that are not the same in both."""
     partial: str = ""
     lacks_ends: bool = False
     """Whether none of the results that leave the model was compared: what outermost modules return, losses, gradients,

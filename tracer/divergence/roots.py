@@ -33,7 +33,7 @@ from tracer.names import (
 from tracer.ops import bare_name
 from tracer.trace.differences import NOT_SET, SettingDifference, differing_settings
 from tracer.trace.file import Trace
-from tracer.trace.records import Event, Tried
+from tracer.trace.records import Environment, Event, Tried
 from tracer.trace.values import Group, Mark, ValueKind, Values
 from tracer.trace.values.columns import NO_DIGEST, Name, places_of, without_places
 
@@ -693,27 +693,29 @@ _SEEDS = ("torch_seed", "cuda_seed")
 NO_KERNELS = frozenset({"PYTHONHASHSEED", "MALLOC_PERTURB_", "RANK", "LOCAL_RANK"})
 
 
-def changed_settings(first: Recording, second: Recording) -> tuple[SettingDifference, ...]:
-    """Everything of the environments that differs but for seeds, and what the programs set otherwise while they ran.
-    What could not be read on one side is not known to differ."""
-    environments = first.environment, second.environment
-    if environments[0] is None or environments[1] is None:
+def changed_settings(
+    environments: Sequence[Environment | None], traces: Sequence[Trace | None]
+) -> tuple[SettingDifference, ...]:
+    """Everything of two runs' environments that differs but for seeds, and what the programs set otherwise while they
+    ran. What could not be read on one side is not known to differ."""
+    known = [environment for environment in environments if environment is not None]
+    if len(known) < 2:
         return ()
     changed = {}
-    for setting in differing_settings((environments[0], environments[1])):
-        is_variable = setting.name in environments[0].variables or setting.name in environments[1].variables
+    for setting in differing_settings(known):
+        is_variable = any(setting.name in environment.variables for environment in known)
         if setting.name not in _SEEDS and (is_variable or NOT_SET not in setting.values):
             changed[setting.name] = setting
-    if first.trace is not None and second.trace is not None:
-        kinds = (EventKind.SETTING, EventKind.VARIABLE)
-        sides = [
-            {(event.name, event.location): event.value for event in trace.events if event.kind in kinds}
-            for trace in (first.trace, second.trace)
-        ]
-        for key in dict.fromkeys((*sides[0], *sides[1])):
-            made = tuple(side.get(key, NOT_SET) for side in sides)
-            if made[0] != made[1]:
-                changed[key[0]] = SettingDifference(name=key[0], values=made)
+    kinds = (EventKind.SETTING, EventKind.VARIABLE)
+    sides = [
+        {(event.name, event.location): event.value for event in trace.events if event.kind in kinds}
+        for trace in traces
+        if trace is not None
+    ]
+    for key in dict.fromkeys(key for side in sides for key in side) if len(sides) > 1 else ():
+        made = tuple(side.get(key, NOT_SET) for side in sides)
+        if made[0] != made[1]:
+            changed[key[0]] = SettingDifference(name=key[0], values=made)
     return tuple(changed.values())
 
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from tracer.divergence.jobs import Job, check_job, compared_jobs, first_call_of_jobs, read_job
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side, unrepeated
 from tracer.divergence.renamed import renamed
+from tracer.divergence.roots import changed_settings
 from tracer.errors import EndedEarly, TraceError, UsageError
 from tracer.names import BACKWARD_OF, OWN_CODE, Phase, PlaceKind, Training
 from tracer.plain import one_line, say
@@ -29,7 +30,7 @@ from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
 from tracer.runner.repeated.state import SavedState, objects_of
 from tracer.runner.script import Task
 from tracer.session import Session
-from tracer.trace.file import values_path
+from tracer.trace.file import Trace, values_path
 from tracer.trace.values import read_magnitudes
 from tracer.trace.values.places import decisions_beside, follow_the_others, joined_parts
 
@@ -86,7 +87,12 @@ def compare_script(asked: AskedConfigurations) -> Comparison:
         remove_run(asked.folder / f"{name}.json")
         remove_run(asked.folder / f"{name[0]}-named{name[1:]}.json")
     with scratch_of(asked.folder) as scratch:
-        return answered(_SideRuns(asked, scratch).record, asked.yardstick_runs)
+        comparison = answered(_SideRuns(asked, scratch).record, asked.yardstick_runs)
+        with suppress(TraceError):  # a run that was killed leaves no trace
+            traces = [Trace.load(recordings_in(scratch) / f"{name}.json") for name in ("a", "b")]
+            settings = changed_settings([trace.environment for trace in traces], traces)
+            comparison = replace(comparison, settings=settings)
+        return comparison
 
 
 class _SideRuns:

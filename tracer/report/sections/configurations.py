@@ -34,6 +34,8 @@ _WHAT = {
     PlaceKind.STATE: "of the optimizer",
     PlaceKind.DECISION: "what it decides by",
 }
+#: Settings that differ which are named.
+_MOST_SETTINGS = 6
 #: A ratio above it says no more than that.
 _FAR = 1_000
 _LACKS = {
@@ -285,6 +287,11 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
             if call.op and call.second_op:
                 calls = f"the first configuration calls `{call.op}` where the second calls `{call.second_op}`"
             yield said.Paragraph(f"There, {calls}{at}.")
+    if comparison.settings and comparison.verdict is not CompareVerdict.EQUAL:
+        changed = [f"`{each.name}` ({' and '.join(each.values)})" for each in comparison.settings[:_MOST_SETTINGS]]
+        left = len(comparison.settings) - len(changed)
+        more = f", and {plural(left, 'more setting', 'more settings')}" if left else ""
+        yield said.Paragraph(f"Beside their code, these differ: {', '.join(changed)}{more}.")
     listed = () if comparison.is_drawn_otherwise else comparison.significant
     if listed:
         yield from _places("What was given differs" if comparison.is_given else "Where it begins", listed, reader)
