@@ -1012,11 +1012,12 @@ class _Comparison:
                     return self._root(LineKind.LINE, made.frame, made.line, made.frame)
             return _NOTHING if is_hidden else _NOTHING.union(*(each.origins for each in near))
         if opened and found:  # by lines that read what was opened
-            handles = {path.partition(".")[0] for path in found[0].text.stores}
+            opener = found[0]
+            handles = {path.partition(".")[0] for path in opener.text.stores}
             using = [row for row in found if handles.intersection(path.partition(".")[0] for path in row.text.reads)]
-            named = [row for row in found[:1] if (of := _source_of(row.text)) is not None and of.id == "temporary-name"]
-            found = [row for row in using if (row.frame, row.line) != (found[0].frame, found[0].line)] or found[:1]
-            found = named + found
+            found = [row for row in using if (row.frame, row.line) != (opener.frame, opener.line)] or [opener]
+            if (of := _source_of(opener.text)) is not None and of.id == "temporary-name":
+                found = [opener, *found]
         origins = _NOTHING.union(*(row.origins for row in found))
         if origins or not found:
             return origins

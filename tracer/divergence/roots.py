@@ -712,7 +712,8 @@ def changed_settings(
         for trace in traces
         if trace is not None
     ]
-    for key in dict.fromkeys(key for side in sides for key in side) if len(sides) > 1 else ():
+    keys = dict.fromkeys(key for side in sides for key in side) if len(sides) == len(traces) else ()
+    for key in keys:
         made = tuple(side.get(key, NOT_SET) for side in sides)
         if made[0] != made[1]:
             changed[key[0]] = SettingDifference(name=key[0], values=made)

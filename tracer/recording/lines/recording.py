@@ -604,12 +604,9 @@ class _FollowedFrame:
                 continue
             if named is not None and name not in named and self._is_settled(name, value, settled):
                 continue
-            before = digests.looked
-            for path, digest in digests.named(name, value):
+            for path, digest in self._look_at(name, value):
                 if known.get(path) != digest:
                     known[path] = changed[path] = digest
-            if digests.looked > before + _COSTLY and is_of_data(value):
-                self.lengths[name] = len(value)
             if name in attributes:
                 for path, digest in digests.of_static(name, value, attributes[name], is_own):
                     if known.get(path) != digest:
@@ -620,7 +617,7 @@ class _FollowedFrame:
                 continue
             is_bare = issubclass(type(value), CODE) and not (type(value) is FunctionType and value.__dict__)
             if value is not None and not is_bare:
-                for path, digest in digests.named(name, value):
+                for path, digest in self._look_at(name, value):
                     path = GLOBAL + path
                     if known.get(path) != digest:
                         known[path] = digest
@@ -637,6 +634,14 @@ class _FollowedFrame:
             self.recording.left_of_imports -= looked + len(known)
         changed.update(self.recording.changed_generators())
         return changed
+
+    def _look_at(self, name: str, value: Any) -> Iterator[tuple[str, str]]:
+        """Yield the digests of what a name holds, and note the length of a container of much data."""
+        digests = self.recording.digests
+        looked = digests.looked
+        yield from digests.named(name, value)
+        if digests.looked > looked + _COSTLY and is_of_data(value):
+            self.lengths[name] = len(value)
 
     def _is_settled(self, name: str, value: Any, settled: int) -> bool:
         """Return whether a name that no line names now holds, most likely, what it held at the last look."""

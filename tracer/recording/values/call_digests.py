@@ -46,7 +46,7 @@ _PLAIN = frozenset({int, float, bool, complex, str, type(None)})
 _MOST_TEXTS = 4096
 #: Only part of the argument is read or written, as data say.
 PARTIAL = frozenset({SCATTERS, ACCUMULATES, GATHERS, SELECTS})
-#: Of a collective: it is sent to other processes, and not written, as the schema of ``allreduce_`` leaves open.
+#: Of a collective: it is sent to other processes.
 SENDS = 8
 
 

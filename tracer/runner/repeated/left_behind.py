@@ -74,24 +74,36 @@ def plain_otherwise(recorded: Sequence[Left], plain: Left) -> str | None:
     both, own = first & second, Counter(plain.lines)
     lacks, others = both - own, own - (first | second)
     surplus = others.total() - (first - both).total()  # as many lines differ in every run
-    changed = {_NUMBER.sub("0", line) for line in others}
-    for line in lacks if surplus > 0 else ():  # another number; other words may say no more than how long it took
-        pattern = _NUMBER.sub("0", line)
-        if pattern not in changed:
-            continue
-        ours, theirs, those = (
-            [line for line in left.lines if _NUMBER.sub("0", line) == pattern] for left in (*recorded, plain)
-        )
-        varying = {at for pair in zip(ours, theirs, strict=False) for at in _differing(*pair)}
-        other = those[min(ours.index(line), len(those) - 1)]
-        if _differing(line, other) - varying:
-            return f"prints `{shorten(other, _SHOWN)}` in place of `{shorten(line, _SHOWN)}`"
+    if lacks and surplus > 0:  # another number; other words may say no more than how long it took
+        ours, theirs, those = (_by_words(left.lines) for left in (*recorded, plain))
+        changed = {*map(_words_of, others)}
+        varying = {
+            words: {at for pair in zip(lines, theirs.get(words, ()), strict=False) for at in _differing(*pair)}
+            for words, lines in ours.items()
+        }
+        for line in lacks:
+            if (words := _words_of(line)) in changed:
+                other = those[words][min(ours[words].index(line), len(those[words]) - 1)]
+                if _differing(line, other) - varying[words]:
+                    return f"prints `{shorten(other, _SHOWN)}` in place of `{shorten(line, _SHOWN)}`"
     files = dict(recorded[0].files.items() & recorded[1].files.items())
     for name in files.keys() & plain.files.keys():
         if plain.files[name] != files[name]:
             return f"writes another {name}"
     tells = files.keys() & plain.files.keys() or any(map(_NUMBER.search, both))
     return "" if tells and not lacks and surplus <= 0 else None
+
+
+def _words_of(line: str) -> str:
+    """What a line says but for its numbers."""
+    return _NUMBER.sub("0", line)
+
+
+def _by_words(lines: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        found.setdefault(_words_of(line), []).append(line)
+    return found
 
 
 def _differing(first: str, second: str) -> set[int]:
