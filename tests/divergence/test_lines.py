@@ -1472,6 +1472,8 @@ def test_what_a_handler_of_a_signal_does_comes_of_the_line_that_sets_the_time(
     )
     found = reaching(two(beside.own, source, calls=[0], before=beside.before))
     assert [(each.location, each.source) for each in found] == [(location, kind)]
+    if kind:  # it gives nothing itself
+        assert (found[0].held_at, found[0].path[0]) == ("program.py:14", "program.py:14")
 
 
 #: A library's object that has its work done by processes of its own.

@@ -54,6 +54,8 @@ from tracer.trace.lines import (
 
 #: Lines of the way from a root to a call that are kept.
 _LONGEST_PATH = 12
+#: Callers of a line in which what it returns may be held.
+_MOST_CALLERS = 3
 #: Functions that draw from a global generator, and of torch those that may.
 _DRAWING = {"python": re.compile("random[.][a-z]"), "numpy": re.compile("numpy[.]random[.](?!default_rng)[a-z]")}
 _MAY_DRAW = re.compile("torch[.]")
@@ -283,6 +285,8 @@ class LineIndex:
         """Identities of rows after which the statement goes on, on another line of it."""
         self.interrupted: dict[tuple[int, int, int], LineFrame] = {}
         """Handlers of signals, by what these interrupt: the frame's identity, its line, and which execution of it."""
+        self.handlers: set[tuple[str, str, int]] = set()
+        """The code of these: file, function and first line."""
         self.notes: list[str] = []
         numbered: dict[tuple[str, int], LineFrame] = {}
         for process, records in processes.items():
@@ -290,6 +294,7 @@ class LineIndex:
             for record in records:
                 if isinstance(record, LineCode):
                     codes[record.number] = record
+                    self.handlers |= {(record.file, record.function, record.first)} if record.is_handler else set()
                 elif isinstance(record, Text):
                     code = codes[record.code]
                     key, text = (code.file, code.function, code.first), record.text
@@ -911,6 +916,44 @@ class _Comparison:
         puts = (frame for frame, line in rows if _is_of_queue(self.one.text(frame, line), "put", "put_nowait"))
         return kind == _AS_DONE or len({(frame.process, frame.entered.thread) for frame in puts}) > 1
 
+    def _timed(self, root: LineRoot, kind: str) -> LineSource:
+        """A line that was noted, and where what it gives can be held: there or, for what it returns, in its callers;
+        for a signal, where what its handler leaves is read."""
+        calls, places, above = self._calls_of(root), [root.location], self.callers.get(root)
+        while above is not None and LineMark.RETURNS in calls and len(places) <= _MOST_CALLERS:
+            frame, line = above
+            calls = self.one.statement(frame, line).calls
+            places.append(f"{frame.code.file}:{line}")
+            above = None if frame.parent is None else (frame.parent, frame.entered.parent_line)
+        source = self._source(root, root, None)
+        places = [source.held_at] if source.held_at in self._answered(root) else places
+        decides = LineMark.DECIDES in self._calls_of(root) or kind == _TIMEOUT
+        return replace(
+            source,
+            kind=LineKind.BRANCH if decides and places[0] == root.location else LineKind.LINE,
+            source=kind,
+            held_at=places[0] if LineMark.RETURNS not in self._calls_of(root) else places[-1],
+            path=tuple(places),
+        )
+
+    def _answered(self, root: LineRoot) -> list[str]:
+        """Of a line that sets a signal: the lines that read what handlers store, those that decide by it first."""
+        handlers = self.one.handlers
+        if not handlers or not any(call.startswith("signal.") for call in self._calls_of(root)):
+            return []
+        texts = [text for key, text in self.one.texts.items() if key[:-1] in handlers]
+        stored = {path.rpartition(".")[2] for text in texts for path in text.stores}
+        if not stored:  # what a method that is called may change
+            owners = (path.rpartition(".")[0] for text in texts for path in text.reads)
+            stored = {owner.rpartition(".")[2] for owner in owners} - {"", "self"}
+        readers = {
+            f"{key[0]}:{key[-1]}": LineMark.DECIDES in text.calls
+            for key, text in self.one.texts.items()
+            if key[:-1] not in handlers
+            and not stored.isdisjoint(part for path in text.reads for part in path.split("."))
+        }
+        return sorted(readers, key=lambda at: not readers[at])
+
     def _limits(self, call: str) -> bool:
         """Return whether it is the mark of a call that waits for a timeout and no longer.
 
@@ -1356,7 +1399,7 @@ class _Comparison:
             found.setdefault(source.location, replace(source, is_followed=root in followed))
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
         rows = {of: row for of, row in self.timed.items() if self._is_timed(of, row)}
-        timed = tuple(replace(self._source(of, of, None), source=row) for of, row in rows.items())
+        timed = tuple(self._timed(of, row) for of, row in rows.items())
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
         limits = any(each.is_time_limit and each.reaches for each in found.values())
         read = {at for at, each in found.items() if limits and each.source in ("", CLOCK) and not each.is_time_limit}
@@ -1464,6 +1507,9 @@ class _Comparison:
         path = [] if reached is None else self._way(root, reached)
         if maker != root:
             path = [root.location, *path]
+        held_at = self._held_at(root, names, path[maker != root :])
+        if answered := self._answered(root):
+            held_at, path = answered[0], [answered[0], *(line for line in path if line != answered[0])]
         return LineSource(
             location=maker.location,
             function=function,
@@ -1482,7 +1528,7 @@ class _Comparison:
             is_blind=root in self.blind,
             opaque="" if row is not None else self.opaque.get(root, ""),
             is_threads=root in self.in_threads,
-            held_at=self._held_at(root, names, path[maker != root :]),
+            held_at=held_at,
             takers=tuple(self.takers_of[root]),
         )
 

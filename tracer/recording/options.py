@@ -90,6 +90,8 @@ class LineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Those among them after which the next line is the one that was kept."""
     draws: tuple[str, ...] = ()
     """Those before which a global generator's state is kept, or given, and nothing else: ``numpy train.py:8``."""
+    chosen: tuple[str, ...] = ()
+    """Those after which an object without a copy is known by what tells it from others of its class."""
     folder: str = ""
     """The job's own folder that kept values lie in."""
     gives: bool = False

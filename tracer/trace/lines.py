@@ -105,6 +105,8 @@ class LineCode(msgspec.Struct, frozen=True, array_like=True, tag="code"):
     """Its first line."""
     is_library: bool = False
     """Whether it is an installed package's, followed from a line of the program's."""
+    is_handler: bool = False
+    """Whether a signal was to call it when this was written."""
 
 
 class Text(msgspec.Struct, frozen=True, array_like=True, tag="text"):

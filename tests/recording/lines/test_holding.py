@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -25,6 +26,7 @@ def run(
     gives: bool,
     name: str = "a",
     is_branch: bool = False,
+    is_chosen: bool = False,
     draws: str = "",
 ) -> dict[str, Any]:
     """Run ``source``, whose line is held; return its names."""
@@ -32,7 +34,14 @@ def run(
     file.write_text(source, encoding="utf-8")
     at = held_at(folder, line)
     drawing = (f"{draws} {at}",) if draws else ()
-    asked = LineOptions(held=(at,), branches=(at,) * is_branch, draws=drawing, folder=str(folder), gives=gives)
+    asked = LineOptions(
+        held=(at,),
+        branches=(at,) * is_branch,
+        chosen=(at,) * is_chosen,
+        draws=drawing,
+        folder=str(folder),
+        gives=gives,
+    )
     lines = LineRecording(folder / f"{name}.lines", [str(folder)], asked)
     lines.start()
     try:
@@ -456,3 +465,49 @@ def test_a_branch_is_taken_as_often_as_in_the_run_that_was_kept(tmp_path: Path, 
     source, line = DECIDING[name]
     first, second = (run(tmp_path, source, line, gives=gives, is_branch=True) for gives in (False, True))
     assert (second["y"], second["problem"]) == (first["y"], "")
+
+
+#: Sets that are gone through in the order in which they were filled, ``OWN``.
+SETS = {
+    "numbers": "s = {*OWN}\ny = [*s]\n",
+    "numbers, of which the first is taken": "s = {*OWN}\ny = s.pop()\n",
+    "objects of which no copy can be kept": (
+        "import threading\nclass C:\n    def __init__(self, k): self.k, self.lock = k, threading.Lock()\n"
+        "    def __hash__(self): return 1\ns = {C(k) for k in OWN}\ny = [each.k for each in s]\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_set_is_gone_through_in_the_order_that_was_kept(tmp_path: Path, name: str) -> None:
+    source = SETS[name]
+    line = source.count("\n")
+    first = run(tmp_path, source.replace("OWN", "[0, 8, 16]"), line, gives=False, is_chosen=True)["y"]
+    free: dict[str, Any] = {}
+    exec(source.replace("OWN", "[16, 8, 0]"), free)
+    given = run(tmp_path, source.replace("OWN", "[16, 8, 0]"), line, gives=True, is_chosen=True)
+    assert free["y"] != given["y"] == first
+    assert type(given["s"]) is set and len(given["s"]) == (2 if "pop" in source else 3)
+    assert not problem_of(tmp_path, held_at(tmp_path, line), [RESULT])
+
+
+NAMED = "import threading\nthreads = [threading.Thread(name=NAMES[n]) for n in range(3)]\n"
+NAMED += "y = threads[OWN]\nplace = threads.index(y)\n"
+
+
+@pytest.mark.parametrize(("names", "is_told"), [("'abc'", True), ("'aba'", False)])
+def test_an_object_without_a_copy_is_the_one_of_its_class_that_it_was(
+    tmp_path: Path, names: str, is_told: bool
+) -> None:
+    source = NAMED.replace("NAMES", names)
+    first = run(tmp_path, source.replace("OWN", "2"), 3, gives=False, is_chosen=True)["place"]
+    gc.collect()
+    given = run(tmp_path, source.replace("OWN", "1"), 3, gives=True, is_chosen=True)
+    assert (first, given["place"], not given["problem"]) == (2, 2 if is_told else 1, is_told)
+
+
+def test_a_condition_that_calls_nothing_decides_by_what_it_read(tmp_path: Path) -> None:
+    source = "due = OWN\ndef work():\n    if due: return 1\n    return 2\ny = work()\n"
+    run(tmp_path, source.replace("OWN", "True"), 3, gives=False, is_branch=True)
+    found = run(tmp_path, source.replace("OWN", "False"), 3, gives=True, is_branch=True)
+    assert (found["y"], found["due"], found["problem"]) == (1, True, "")

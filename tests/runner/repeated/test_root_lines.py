@@ -205,11 +205,16 @@ def test_a_run_that_failed_refutes_nothing() -> None:
     ordered = _by_proof(sources, (held,))
     assert [(source.location, source.reaches) for source in ordered] == [("a.py:2", True), ("a.py:1", True)]
     assert "something else" not in proof_of(
-        cast("Repeated", SimpleNamespace(cause=None, diverging_held=None, reaching=(), held_lines=(held,)))
+        cast(
+            "Repeated", SimpleNamespace(cause=None, otherwise="", diverging_held=None, reaching=(), held_lines=(held,))
+        )
     )
     refuted = msgspec.structs.replace(held, problem="")
     assert "something else" in proof_of(
-        cast("Repeated", SimpleNamespace(cause=None, diverging_held=None, reaching=(), held_lines=(refuted,)))
+        cast(
+            "Repeated",
+            SimpleNamespace(cause=None, otherwise="", diverging_held=None, reaching=(), held_lines=(refuted,)),
+        )
     )
     ordered = _by_proof(sources, (refuted,))  # the other one, which was not held
     assert [source.location for source in ordered] == ["a.py:2", "a.py:1"]
@@ -362,7 +367,7 @@ def test_where_more_may_enter_on_the_way_the_later_line_is_what_is_proven(tmp_pa
         ("b.py:3", True, ("a.py:1",)),
     ]
     assert "train.py:9" not in what_it_does(ordered[1])
-    said = proof_of(cast("Repeated", SimpleNamespace(sources=ordered, reaching=ordered, held_lines=held)))
+    said = proof_of(cast("Repeated", SimpleNamespace(sources=ordered, otherwise="", reaching=ordered, held_lines=held)))
     assert "there" not in said
     assert "b.py:3, which takes what comes of it" in said
 
@@ -598,34 +603,38 @@ def test_an_order_that_luck_may_have_made_alike_is_named_and_no_reason_to_doubt(
     assert [*repeated_json(found)["orders"]] == ["train.py:4"]
 
 
-#: What it prints differs in a run that is not recorded, however fast it is.
+#: A run that is not recorded decides otherwise by the clock, however fast it is.
 PLAIN = """\
 import sys, time, torch
 start = time.monotonic()
-w = torch.ones(3, requires_grad=True)
-if time.monotonic() < start + 1e6:
-    w.sum().backward()
-print("time 3 s, loss", {number})
+limit = {limit}
+w, k = torch.ones(3, requires_grad=True), 0
+if time.monotonic() < start + limit:
+    k = 1
+(w * k).sum().backward()
+print("time 3 s, loss", k)
 """
 
 
 @pytest.mark.parametrize(
-    ("number", "otherwise"),
+    ("limit", "otherwise"),
     [
-        ("""sum('"is_plain":true' in word for word in sys.orig_argv)""", "prints `~, loss 1` in place of `~, loss 0`"),
-        pytest.param("w.sum().item()", "", marks=pytest.mark.slow),
+        ("""1e6 - 2e6 * ('"is_plain":true' in str(sys.orig_argv))""", "prints `~, loss 0` in place of `~, loss 1`"),
+        pytest.param("1e6", "", marks=pytest.mark.slow),
     ],
 )
 def test_runs_that_agree_are_held_against_one_that_is_not_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, otherwise: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, otherwise: str
 ) -> None:
-    monkeypatch.setitem(SCRIPTS, "plain", (PLAIN.format(number=number), ()))
+    monkeypatch.setitem(SCRIPTS, "plain", (PLAIN.format(limit=limit), ()))
     found = repeated(tmp_path, "plain", monkeypatch)
-    assert (found.agrees, found.otherwise, found.timed) == (not otherwise, otherwise, ("train.py:4",))
+    assert (found.agrees, found.otherwise, found.timed) == (not otherwise, otherwise, ("train.py:5",))
     assert len(found.runs) == 2
-    assert [*repeated_json(found)["timed"]] == ["train.py:4"]
-    assert [source.location for source in found.sources] == (["train.py:4"] if otherwise else [])
-    assert "train.py:4" in repeated_headline(found)
+    assert [*repeated_json(found)["timed"]] == ["train.py:5"]
+    assert [source.location for source in found.sources] == (["train.py:5"] if otherwise else [])
+    assert "train.py:5" in repeated_headline(found)
+    assert found.proven_lines == (("train.py:5",) if otherwise else ())
+    assert ("Given the recorded runs' values there" in repeated_headline(found)) == bool(otherwise)
 
 
 @pytest.mark.parametrize(

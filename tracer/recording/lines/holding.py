@@ -14,7 +14,7 @@ import os
 import pickle
 import sys
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -37,7 +37,7 @@ from tracer.recording.options import LineOptions
 from tracer.trace.lines import ENVIRONMENT, GENERATOR, GLOBAL, RESULT, RETURNED, LineMark, is_named
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
-_MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8
+_MOST, _BYTES, _DEPTH = 20_000, 1 << 30, 8
 _PLAIN = frozenset({bool, int, float, complex, type(None), str, bytes})
 _CONTAINERS: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", bytearray: "bytes"}
 #: Of which entries are given by their keys.
@@ -51,8 +51,11 @@ _ALIAS = "alias"
 #: Leads the form of an object that is looked for among those that there are.
 _ALIKE = "alike"
 _OBJECTS = ("object", "module", "pickled")
-#: Stands for the line that came next.
-_NEXT = "%next"
+#: Leads the form of an object that is one of several of its class, and of a set of such in the order in which it is
+#: gone through.
+_ONE, _ORDER = "one", "order"
+#: Stands for the line that came next, and leads what a condition reads.
+_NEXT, _READ = "%next", "%read "
 #: Suffixes of the files that say what could not be kept or given, and which calls held lines made themselves.
 _PROBLEMS, _CALLS = ".problems", ".calls"
 #: The suffix of a file that stands where a line was given other values than it had by itself.
@@ -75,7 +78,7 @@ class HeldLines:
 
     def __init__(self, asked: LineOptions) -> None:
         self.gives, self._folder = asked.gives, Path(asked.folder)
-        self._branches = frozenset(asked.branches)
+        self._branches, self._chosen = frozenset(asked.branches), frozenset(asked.chosen)
         self._draws = {at: generator for generator, _, at in (each.partition(" ") for each in asked.draws)}
         self._files: dict[str, BinaryIO] = {}
         self._skipped: dict[str, bytes] = {}
@@ -83,6 +86,10 @@ class HeldLines:
         self._given: dict[str, list[tuple[tuple[str, str], dict[str, Any]]]] = {}
         """What is left to be given, and who executed it."""
         self._counts: dict[str, int] = {}
+        self._read: dict[int, dict[str, Any]] = {}
+        """By the identity of a frame: what its line reads; what is to be given after it."""
+        self._own: dict[int, dict[str, Any]] = {}
+        """By the identity of a frame: sets of its own, in place of which it was given an order."""
         self._left = _BYTES
         self.names: dict[str, str] = {}
         """Temporary names of this run, and what they are in every run."""
@@ -93,6 +100,32 @@ class HeldLines:
             self._give(line)
         elif line.at in self._draws:
             self._keep(line, [GENERATOR + self._draws[line.at]])
+        elif line.at in self._branches or line.at in self._chosen:
+            self._reads(line)
+
+    def _reads(self, line: Executed) -> None:
+        """What a line reads is kept, or given, before it: what it decides by, if it calls nothing; orders of sets."""
+        found = self._read[id(line.frame)] = {}
+        if self.gives:
+            found.update(self._taken(line))
+            for path in [path for path in found if path.startswith(_READ)]:
+                form, path = found.pop(path), path.removeprefix(_READ)
+                with suppress(Exception):  # a failure of the recorder must not reach the program
+                    if self._has_other(line.frame, path, form, None):
+                        self._write(f"{digest_text(line.at)}{_OTHERS}", path)
+                        if form[0] == _ORDER:
+                            self._own.setdefault(id(line.frame), {})[path] = _value_at(line.frame, path)
+                        _put(line.frame, path, form, is_bound=False)
+            return
+        paths = (path for read in line.text.reads for path in (read, read.rpartition(".")[0]))  # or a method of it
+        for path in (prefix + path for path in paths for prefix in ("", GLOBAL)):
+            with suppress(Exception):
+                value = _value_at(line.frame, path)
+                if line.at in self._chosen and type(value) is set:
+                    found[_READ + path] = _chosen_form(value)
+                    self._write(f"{digest_text(line.at)}{_RESULTS}", path)  # which follows from the order
+                elif line.at in self._branches and LineMark.IDLE in line.text.calls and type(value) in _PLAIN:
+                    found[_READ + path] = kept_form(value)
 
     def after(self, line: Executed, changed: Sequence[str], calls: tuple[int, int]) -> bool:
         """A held line was executed, and ``changed`` names; return whether values were given.
@@ -101,6 +134,12 @@ class HeldLines:
         """
         if line.at in self._draws:
             return False
+        for path, own in self._own.pop(id(line.frame), {}).items():
+            with suppress(Exception):
+                if type(value := _value_at(line.frame, path)) is _InOrder:
+                    own.intersection_update(value)
+                    own.update(value)
+                    _set(line.frame, path, own)
         count = self._counts[line.key] = self._counts.get(line.key, 0) + 1
         if count > _MOST:
             self._note(line.at, "it is executed more often than values are kept")
@@ -114,6 +153,7 @@ class HeldLines:
     def _keep(self, line: Executed, changed: Sequence[str]) -> None:
         frame, at, text, returned, key = line.frame, line.at, line.text, line.returned, line.key
         kept: dict[str, Any] = {_NEXT: frame.f_lineno} if at in self._branches else {}
+        kept |= self._read.pop(id(frame), {})
         named = [path for path in changed if is_named(path, text)]
         if LineMark.ITERATES in text.calls:  # which of several objects a loop takes, and not what that holds
             for name in text.stores:
@@ -144,6 +184,10 @@ class HeldLines:
                         continue
                     kept[path] = kept_form(value)
             except Unkeepable as problem:
+                with suppress(Exception):
+                    if at in self._chosen and path != RETURNED:
+                        kept[path] = _chosen_form(_value_at(frame, path))
+                        continue
                 with suppress(Exception):  # a new object of a package may be one that it copies as a whole
                     owner = _value_at(frame, name)
                     if name.removeprefix(GLOBAL) in text.stores and is_installed(type(owner)):
@@ -186,7 +230,8 @@ class HeldLines:
 
     def _give(self, line: Executed) -> bool:
         frame, at, text, returned = line.frame, line.at, line.text, line.returned
-        forms = _renamed(self._taken(line), {place: name for name, place in self.names.items()})
+        taken = self._read.pop(id(frame)) if id(frame) in self._read else self._taken(line)
+        forms = _renamed(taken, {place: name for name, place in self.names.items()})
         for path, form in forms.items():
             try:
                 if not self._has_other(frame, path, form, returned):  # a dict that is iterated must stay as it is
@@ -221,6 +266,8 @@ class HeldLines:
                 return bool(frame.f_lineno != form)
             if path.startswith(GENERATOR):
                 own = kept_form(_global(path.removeprefix(GENERATOR)))
+            elif form[0] in (_ONE, _ORDER):
+                own = _chosen_form(_value_at(frame, path))
             else:
                 own = kept_form(returned if path == RETURNED else _value_at(frame, path))
         except Exception:
@@ -313,6 +360,50 @@ def kept_form(value: Any, above: tuple[int, ...] = ()) -> tuple[Any, ...]:
         raise Unkeepable(name) from None
 
 
+def _chosen_form(value: Any) -> tuple[Any, ...]:
+    """What tells an object of which no copy can be kept from others of its class, or each in a set. Raises
+    ``Unkeepable``."""
+    kind = type(value)
+    if kind in (set, _InOrder):
+        return _ORDER, [_chosen_form(entry) for entry in [*value]]
+    if kind in _PLAIN or kind is tuple:
+        return kept_form(value)
+    marks = {name: entry for name, entry in (attributes_of(value) or {}).items() if type(entry) in _PLAIN}
+    if isinstance(value, sys.modules["asyncio"].Task if "asyncio" in sys.modules else ()):
+        marks["name"] = value.get_name()
+    if not marks:
+        raise Unkeepable(qualified(kind))
+    return _ONE, marks, kind.__module__, kind.__qualname__
+
+
+def _chosen(form: tuple[Any, ...], among: Iterable[Any]) -> Any:
+    """The one object that ``form`` tells from others. Raises ``Unkeepable`` if there are several, or none."""
+    if form[0] != _ONE:
+        return given(form, None)
+    name = f"{form[2]}.{form[3]}"
+    found = [each for each in among if qualified(type(each)) == name and _chosen_form(each) == form]
+    if len(found) != 1:
+        raise Unkeepable(name)
+    return found[0]
+
+
+class _InOrder(set[Any]):
+    """A set that is gone through in an order that it is given."""
+
+    def __init__(self, entries: Iterable[Any]) -> None:
+        super().__init__(entries := [*entries])
+        self._order = dict.fromkeys(map(id, entries))
+
+    def __iter__(self) -> Iterator[Any]:
+        places = {of: place for place, of in enumerate(self._order)}
+        return iter(sorted(super().__iter__(), key=lambda each: places.get(id(each), len(places))))
+
+    def pop(self) -> Any:
+        entry = next(iter(self))
+        self.remove(entry)
+        return entry
+
+
 def _by_form(values: Iterable[Any]) -> dict[bytes, Any]:
     """Objects by what they hold, as far as that can be kept."""
     found: dict[bytes, Any] = {}
@@ -384,6 +475,10 @@ def given(form: tuple[Any, ...], existing: Any, *, is_bound: bool = False) -> An
     kind, data = form[0], form[1]
     if kind == "plain":
         return data
+    if kind == _ONE:
+        return _chosen(form, gc.get_objects())
+    if kind == _ORDER:
+        return _InOrder(_chosen(entry, existing) for entry in data)
     if kind in _CONTAINERS.values():
         made = next(container for container, name in _CONTAINERS.items() if name == kind)
         is_alike = type(existing) in (list, tuple) and len(existing) == len(data)
@@ -556,16 +651,24 @@ def _put(frame: FrameType, path: str, form: tuple[Any, ...], *, is_bound: bool) 
         value = names[root]
         inside = value if type(value) in _MAPPINGS else attributes_of(value) or {}
         entry = given(form, inside.get(attribute[0]), is_bound=is_bound)
-        if type(value) in _MAPPINGS:
+    elif form[0] == _ALIKE:
+        kind = _PARAMETER if form[1][0] == "tensor" else ".".join(form[1][2:])  # empty for modules
+        may_be = (lambda of: qualified(of) == kind) if kind else is_module
+        entry = _by_form(each for each in gc.get_objects() if may_be(type(each)))[_dumped(form[1])]
+    else:
+        entry = given(form, names.get(root), is_bound=is_bound)
+    _set(frame, path, entry)
+
+
+def _set(frame: FrameType, path: str, entry: Any) -> None:
+    """Store a value where ``path`` leads."""
+    names, (root, *attribute) = _scope(frame, path)
+    if attribute:
+        if type(value := names[root]) in _MAPPINGS:
             value[attribute[0]] = entry
         else:
             _set_attribute(value, attribute[0], entry)
         return
-    if form[0] == _ALIKE:
-        kind = _PARAMETER if form[1][0] == "tensor" else ".".join(form[1][2:])  # empty for modules
-        may_be = (lambda of: qualified(of) == kind) if kind else is_module
-        names[root] = _by_form(each for each in gc.get_objects() if may_be(type(each)))[_dumped(form[1])]
-    else:
-        names[root] = given(form, names.get(root), is_bound=is_bound)
+    names[root] = entry
     if names is not frame.f_globals and sys.version_info < (3, 13):
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))

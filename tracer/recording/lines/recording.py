@@ -8,8 +8,10 @@ step in which two runs are known to diverge has all its rows again.
 from __future__ import annotations
 
 import dis
+import inspect
 import math
 import os
+import signal
 import stat
 import sys
 import threading
@@ -20,7 +22,7 @@ from contextlib import suppress
 from itertools import count, islice, repeat
 from operator import length_hint
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from tracer.plain import say
@@ -85,6 +87,7 @@ class _Code:
         self.number, self.code, self.file, self.is_library = number, code, file, is_library
         self.function = getattr(code, "co_qualname", code.co_name)
         self.is_module = code.co_name == "<module>"
+        self.is_coroutine = bool(code.co_flags & inspect.CO_COROUTINE)
         self.texts = lines_of(code)
         loaded = {path.partition(".")[0] for text in self.texts.values() for path in (*text.reads, *text.stores)}
         local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
@@ -393,6 +396,30 @@ class LineRecording:
             if key not in self._texts:
                 self._texts[key] = Text(code.number, line, resolved(code.texts.get(line, _NO_TEXT), frame))
             self.write(self._texts[key])
+            if "signal.signal" in self._texts[key].text.calls:
+                self._write_handlers()
+
+    def _write_handlers(self) -> None:
+        """Write what the program's handlers of signals read and store: one that is called in ours is not followed."""
+        for number in signal.valid_signals():
+            handler: Any = signal.getsignal(number)
+            code = getattr(handler, "__code__", None)
+            if (
+                type(code) is CodeType
+                and self.follows(code.co_filename)
+                and type(handler) in (FunctionType, MethodType)
+            ):
+                known = self._code(code, is_inside=False)
+                self.write_code(known, is_handler=True)
+                for line, text in known.texts.items():
+                    self.write(Text(known.number, line, text))
+
+    def write_code(self, code: _Code, *, is_handler: bool = False) -> None:
+        """Write what rows refer to, once, before another thread takes it for written."""
+        if code.number not in self._written or is_handler:
+            first = code.code.co_firstlineno
+            self.write(LineCode(code.number, code.file, code.function, first, code.is_library, is_handler))
+            self._written.add(code.number)
 
     def place(self) -> int:
         """Index of the next call in the file of values; -1 where there is none."""
@@ -449,10 +476,8 @@ class _FollowedFrame:
 
     def write_entered(self, changed: dict[str, str]) -> None:
         """Write that the call begins."""
-        recording, code = self.recording, self.code
-        if code.number not in recording._written:  # what rows refer to, before another thread takes it for written
-            recording.write(LineCode(code.number, code.file, code.function, code.code.co_firstlineno, code.is_library))
-            recording._written.add(code.number)
+        recording = self.recording
+        recording.write_code(self.code)
         number = self.thread.number
         place = self.call = recording.place()
         entered = Entered(
@@ -482,7 +507,7 @@ class _FollowedFrame:
 
     def _begins(self, frame: FrameType, line: int) -> None:
         if line in self.code.held and (held := self.recording.held) is not None:
-            held.before(self._executed(frame, line, _NO_TEXT, None))
+            held.before(self._executed(frame, line, self.code.texts.get(line, _NO_TEXT), None))
 
     def on_return(self, frame: FrameType, value: Any) -> None:
         """The function returns or yields ``value``."""
@@ -530,7 +555,7 @@ class _FollowedFrame:
         self.thread.looked[key] = self.thread.looked.get(key, 0) + recording.digests.looked - looked
         if not frame.f_trace_lines:
             self._write_texts(frame, changed)
-        if returns and not self.code.is_module:
+        if returns and not self.code.is_module and not (self.code.is_coroutine and _is_suspended(frame)):
             changed[RETURNED] = recording.digests.of(value)
         is_sampled, self.is_stale = self.is_stale or is_costly or total > SAMPLED_FROM, False
         if recording.held is not None:

@@ -102,6 +102,8 @@ def proof_of(repeated: Repeated) -> str:
         there = "there" if proven.lines == (named,) and not proven.at else f"at {proven.at or joined(proven.lines)}"
         if any(source.location in proven.lines and named in source.comes_of for source in repeated.sources):
             there += ", which takes what comes of it"
+        if repeated.otherwise:
+            return f"Given the recorded runs' values {there}, one that is not recorded leaves what they do"
         return f"Given one run's values {there}, another agrees with it"
     if repeated.cause is not None:  # which is said, and shows more
         return ""
@@ -109,7 +111,8 @@ def proof_of(repeated: Repeated) -> str:
         return f"It is what differs first when {beside.clause}"
     if (vain := next((held for held in repeated.held_lines if held.is_in_vain), None)) is not None:
         there = "there" if vain.lines == (named,) else f"at {joined(vain.lines)}"
-        return f"Given one run's values {there}, another still differs: something else reaches it too"
+        values, other = ("the recorded runs'", "one") if repeated.otherwise else ("one run's", "another")
+        return f"Given {values} values {there}, {other} still differs: something else reaches it too"
     problem = next((held.problem for held in repeated.held_lines if held.problem), "")
     return f"It is named without proof: {problem}" if problem else ""
 

@@ -16,6 +16,7 @@ import msgspec
 
 from tracer.errors import TracerError
 from tracer.plain import say
+from tracer.recording.lines.recording import begun_lines
 from tracer.recording.options import RecordOptions, Trials
 from tracer.runner.interrupts import end_by
 from tracer.runner.outcome import ScriptRecording
@@ -46,7 +47,10 @@ def main(order: Order) -> int:
     try:
         if order.is_plain:
             script = prepare(order.task.target, order.task.args, as_module=order.task.as_module)
+            lines = None if order.lines is None else begun_lines(Path(order.output), order.lines)
             exec(script.code, vars(script.main))
+            if lines is not None:
+                lines.stop()
             return 0
         recording = ScriptRecording(
             order.task,

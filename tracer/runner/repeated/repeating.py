@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +57,7 @@ from tracer.runner.repeated.root_lines import (
     known_lines,
     lines_of_time,
     needs_lines,
+    prove_timed,
     with_diverging,
     with_left,
 )
@@ -199,8 +199,10 @@ class _Series:
             of_time = lines_of_time(*traces)
             self.timed = tuple(each for each in of_time if current_rank() is None or each.source == CLOCK)
             if self.timed and not self.ended_by:
-                self.otherwise = self._held_against_plain()
-                self.found = FoundLines(self.timed, note=_TIMED) if self.otherwise else self.found
+                say("tracer: one further run is not recorded, which takes time: what the program does hangs on timing")
+                self.otherwise = self.held_against_plain("plain", ("1", "2"))
+                if self.otherwise:
+                    self.found = prove_timed(_LineRuns(self, None), self.timed, _TIMED)
             if self.timed and self.otherwise is None and not self.ended_by:
                 say("tracer: one further run follows no lines, which take time: what the program does hangs on timing")
                 self.follows_lines, number = False, self.asked.runs + 1
@@ -210,19 +212,18 @@ class _Series:
         if not self.compared:
             raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
 
-    def _held_against_plain(self) -> str | None:
-        """What a run that is not recorded leaves otherwise; ``None`` where that is not known, and in a job of ranks."""
+    def held_against_plain(self, name: str, recorded: Sequence[str], lines: LineOptions | None = None) -> str | None:
+        """What a run that is not recorded leaves otherwise than two that are; ``None`` where that is not known, and in
+        a job of ranks."""
         if current_rank() is not None or self.asked.task.steps != StepRange():
             return None
-        say("tracer: one further run is not recorded, which takes time: what the program does hangs on timing")
-        output = self._output(f"{self.prefix}plain")
-        code, stopped = self._further(self._order(output, is_plain=True, children=False))
+        output = self._output(f"{self.prefix}{name}")
+        code, stopped = self._further(self._order(output, is_plain=True, children=False, lines=lines))
         if stopped or self.ended_by:
             return None
         if code not in {run.code for run in self.runs}:
             return f"ends with exit code {code}"
-        files = (run.file for run in self.runs if run.arm == UNVARIED)
-        names = [Path(file).stem for file in (*islice(files, 2), str(output))]
+        names = [*(f"{self.prefix}{each}" for each in recorded), output.stem]
         try:
             lefts = [msgspec.json.decode((self.scratch / f"{name}.left").read_bytes(), type=Left) for name in names]
         except FileNotFoundError:
@@ -630,6 +631,11 @@ class _LineRuns(_Copies):
             return LineRun(output, read_family(output))
         except TraceError:
             return None
+
+    def otherwise(self, name: str, lines: LineOptions, recorded: Sequence[str]) -> str | None:
+        """What a run that is not recorded leaves otherwise, with ``lines`` held; ``None`` if nothing tells."""
+        say(f"tracer: {name}, which is not recorded")
+        return self._series.held_against_plain(name, recorded, lines)
 
     def compare(self, first: Family, second: Family) -> Divergence:
         """Hold two runs against each other."""

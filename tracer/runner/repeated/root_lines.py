@@ -41,6 +41,8 @@ _MOST_INSTEAD = 3
 #: The row of memory that nothing has written.
 _UNWRITTEN = "unwritten-memory"
 _FAILED = "the run that was given it failed"
+#: The name of the run that keeps what lines gave.
+KEPT = "kept"
 
 
 class LineRun(NamedTuple):
@@ -71,6 +73,14 @@ class LineRuns(Protocol):
 
     def meets(self, family: Family, last_step: int | None) -> bool:
         """Return whether a run agrees with one in which nothing was held, so that others may agree by luck too."""
+
+
+class PlainRuns(LineRuns, Protocol):
+    """Makes runs that are not recorded too."""
+
+    def otherwise(self, name: str, lines: LineOptions, recorded: Sequence[str]) -> str | None:
+        """What a run that is not recorded, and in which lines are held, leaves otherwise than two that were (their
+        files' names); ``None`` if nothing tells."""
 
 
 class FoundLines(NamedTuple):
@@ -141,6 +151,13 @@ def lines_of_time(first: Path, second: Path) -> tuple[LineSource, ...]:
     except TraceError:
         return ()
     return tuple(replace(source, reaches=True, is_followed=False) for source in compared.timed)
+
+
+def prove_timed(laboratory: PlainRuns, timed: Sequence[LineSource], note: str) -> FoundLines:
+    """Hold lines by which time decides in runs that are not recorded, and differ from those that are."""
+    say(f"tracer: at most {laboratory.left} further runs prove the lines that hang on it")
+    held = _HoldingTimed(laboratory, timed, {each.location for each in timed}, None, ()).held()
+    return FoundLines(_by_proof(timed, held), held, note)
 
 
 def find_lines(laboratory: LineRuns, divergence: Divergence, known: ComparedLines | None = None) -> FoundLines:
@@ -380,13 +397,16 @@ class _Holding:
         self._show((at for at, way in self._ways.items() if not way), "it gives no value that could be held")
         base = self._base()
         tries = [] if base is None else self._tries()
-        may_be_luck = base is not None and self._laboratory.meets(base.family, self._last)
+        may_be_luck = base is not None and self._may_be_luck(base.family)
         while tries and self._laboratory.left and not any(held.agrees for held in self._shown):
             assert base is not None
             tries[:0] = self._try(tries.pop(0), base.family, may_be_luck)
             if not tries and self._laboratory.left > _MOST_INSTEAD:  # circumstances may explain it as well
                 tries, self._later = self._later, []
         return tuple(self._shown)
+
+    def _may_be_luck(self, base: Family) -> bool:
+        return self._laboratory.meets(base, self._last)
 
     def _show(self, locations: Iterable[str], problem: str) -> None:
         self._shown += [HeldLine(lines=(at,), agrees=False, problem=problem) for at in locations]
@@ -400,8 +420,11 @@ class _Holding:
         decide = [each for each in self._sources if each.kind is LineKind.BRANCH or each.held_at != each.location]
         branches = tuple(each.held_at if each.kind is LineKind.LINE else each.location for each in decide)
         draws = tuple(f"{each.generator} {each.location}" for each in self._sources if each.kind is LineKind.DRAW)
-        self._lines = LineOptions(held=places, branches=branches, draws=draws, folder=str(self._kept))
-        base = self._laboratory.follow("kept", self._lines, self._last, anew=True)
+        rows = ((each, source_by_id(each.source)) for each in self._sources)
+        choose = [each for each, row in rows if row and (row.is_order or "addresses" in row.circumstances)]
+        chosen = tuple(place for each in choose for place in self._ways[each.location])
+        self._lines = LineOptions(held=places, branches=branches, draws=draws, chosen=chosen, folder=str(self._kept))
+        base = self._laboratory.follow(KEPT, self._lines, self._last, anew=True)
         came = 0 if base is None else max(run.values.step_of(len(run.values) - 1) for run in base.family.values())
         if base is not None and self._last is not None and came < self._last - 1:
             slow = f"the run whose values were kept ended in step {came}, before the others diverge"
@@ -522,6 +545,36 @@ class _Holding:
         return not problem, problem
 
 
+class _HoldingTimed(_Holding):
+    """Holds lines in runs that are not recorded, which take their own time and differ from those that are."""
+
+    _laboratory: PlainRuns
+
+    def _may_be_luck(self, base: Family) -> bool:
+        return False
+
+    def _read_again(self, tried: _Try) -> str:
+        return ""
+
+    def _proven(self, tried: _Try) -> tuple[str, ...]:
+        return tried.roots
+
+    def _base(self) -> LineRun | None:
+        base = super()._base()
+        if base is not None:
+            self._other = "1" if self._laboratory.meets(base.family, self._last) else KEPT
+        return base
+
+    def _agrees(self, lines: tuple[str, ...], base: Family) -> tuple[bool, str]:
+        self._made += 1
+        given = replace(self._lines, held=lines, gives=True)
+        left = self._laboratory.otherwise(f"given-{self._made}", given, (KEPT, self._other))
+        if not left:
+            return left is not None, _FAILED if left is None else ""
+        problem = next(filter(None, (problem_of(self._kept, place) for place in lines)), "")
+        return False, problem or ("runs that are recorded differ too" if self._other == KEPT else "")
+
+
 def _ends_early(divergence: Divergence, base: Family, run: Family, until: float) -> str:
     """Why two runs that agree show nothing: one ended before it had made all calls of the other, up to a step's end."""
     for side, family in enumerate((base, run)):
@@ -543,5 +596,7 @@ def _ways(source: LineSource, sources: Sequence[LineSource]) -> tuple[str, ...]:
     if RESULT not in source.names:  # no line but the last may take a number that a function returns
         after = after[: len(source.path) - 1]
     after = [place for place in after if place != source.held_at]
-    some = (*after[:2], *after[len(after) // 2 :][:1], *after[-1:])
-    return tuple(dict.fromkeys((source.held_at, *some))) if source.held_at else ()
+    some = (source.held_at, *after[:2], *after[len(after) // 2 :][:1], *after[-1:])
+    row = source_by_id(source.source)
+    own = (source.location,) if row is not None and (row.is_order or "addresses" in row.circumstances) else ()
+    return tuple(dict.fromkeys((*own, *some))) if source.held_at else ()
