@@ -487,7 +487,8 @@ def test_a_set_is_gone_through_in_the_order_that_was_kept(tmp_path: Path, name: 
     exec(source.replace("OWN", "[16, 8, 0]"), free)
     given = run(tmp_path, source.replace("OWN", "[16, 8, 0]"), line, gives=True, is_chosen=True)
     assert free["y"] != given["y"] == first
-    assert type(given["s"]) is set and len(given["s"]) == (2 if "pop" in source else 3)
+    assert type(given["s"]) is set
+    assert len(given["s"]) == (2 if "pop" in source else 3)
     assert not problem_of(tmp_path, held_at(tmp_path, line), [RESULT])
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import sys
+import time
 import zipfile
 from pathlib import Path
 
+import numpy
 import pytest
+import torch
 
 from tests.support.command import Command, tracer_process
 from tracer.runner.repeated.folder import Walk, entries_of, leave, recordings_in, scratch_of
@@ -68,6 +72,39 @@ def test_printed_times_an_appended_log_and_a_dated_name_are_a_note_at_most(trace
     assert {note["kind"] for note in told["notes"]} == {"output"}
     assert told["ends_compared"] > 10
     assert "they print different lines (line 1)" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("differs", "told"),
+    [
+        ("'at': time.time()", {("text", "a.pt beside its tensors")}),
+        ("'w': torch.full([2], float(RUN))", {("file", "a.pt")}),
+        ("'mean': numpy.full(2, float(RUN))", {("file", "a.pt")}),
+    ],
+    ids=["a time", "a tensor", "an array"],
+)
+def test_a_checkpoint_is_compared_by_its_tensors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, differs: str, told: set[tuple[str, str]]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for number in range(2):
+        Path("a.pt").unlink(missing_ok=True)
+        left = LeftBehind(without="nowhere")
+        state = eval(f"{{'lr': 0.1, {differs}}}", {"time": time, "torch": torch, "numpy": numpy, "RUN": number})
+        torch.save(state, "a.pt")
+        found.append({(str(kind), name): digest for kind, name, digest, _ in left.states() if kind != "output"})
+    assert {each for each in found[0] if found[0][each] != found[1].get(each)} == told
+
+
+@pytest.mark.parametrize(("value", "kind"), [({"at": 1.5, "run": "a"}, "text"), ({"mean": numpy.ones(2)}, "file")])
+def test_a_pickle_of_numbers_and_texts_is_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: object, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    left = LeftBehind(without="nowhere")
+    Path("a.pkl").write_bytes(pickle.dumps(value))
+    assert [str(kind) for kind, name, *_ in left.states() if name == "a.pkl"] == [kind]
 
 
 def test_a_line_that_is_overwritten_is_not_compared() -> None:

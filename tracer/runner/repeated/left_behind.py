@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import pickletools
 import re
 import sys
 import zipfile
@@ -38,6 +39,9 @@ _CLOSED = NO_RESULTS | {".cache", ".pytest_cache"}
 _NOT_COMPARED = (".pyc", ".db", ".sqlite", ".sqlite3", ".pdf", ".svg", ".lock", ".pid", ".sock", ".prof", ".gz", ".tmp")
 _NOT_COMPARED_BEGINS = (b"SQLite format 3", b"\x1f\x8b", b"%PDF")
 _EVENTS = "events.out.tfevents."
+#: How a pickle names what it makes, and what checkpoints hold that is no data of a library's but torch's.
+_MAKING = frozenset({"GLOBAL", "STACK_GLOBAL", "INST"})
+_OF_CHECKPOINTS = ("torch", "collections ", "builtins ", "datetime ", "pathlib", "argparse ")
 #: Dates, durations and speeds.
 _QUANTITY = r"[\d.]+(e-?\d+)?( ?([mun]?s|sec(ond)?s?|min(ute)?s?|h|hours?|\w+/s\w*)\b)"
 _TIMED = r"(?<![a-z])((run|wall)?time|took|elapsed|sec(ond)?s|eta|duration)\w*\W{0,4}"
@@ -162,6 +166,8 @@ class LeftBehind:
                 if kind is None:
                     continue
                 yield kind, path, whole, -1
+                if beside := _beside_tensors(file):
+                    yield ValueKind.TEXT, f"{path} beside its tensors", _digest(repr(beside)), -1
                 if size and self._heads[path] == self._head(path, size):  # it was appended to
                     yield kind, path, _digest_of_file(file, size)[1], 1
                 if kind is ValueKind.TEXT and status[0] <= _SMALL:
@@ -192,7 +198,14 @@ def _digest_of_file(path: str, start: int) -> tuple[ValueKind | None, int]:
         if head.startswith(b"PK") and not start:
             with zipfile.ZipFile(stream) as packed:
                 members = [(entry.filename.partition("/")[2] or entry.filename, entry.CRC) for entry in packed.filelist]
+            if beside := _beside_tensors(path):  # torch digests the whole too
+                members = [each for each in members if each != beside and not each[0].endswith("serialization_id")]
             return ValueKind.FILE, _digest(repr(sorted(members)))
+        if head.startswith(b"\x80") and not start and os.path.getsize(path) <= _SMALL:
+            data = stream.read()
+            if _MAKING.isdisjoint(code.name for code, _, _ in pickletools.genops(data)):  # numbers and texts alone
+                return ValueKind.TEXT, _digest(data)
+            stream.seek(0)
         state, decoder, is_text = xxhash.xxh3_64(), codecs.getincrementaldecoder("utf-8")(), True
         while data := stream.read(_READ):
             state.update(data)
@@ -201,6 +214,19 @@ def _digest_of_file(path: str, start: int) -> tuple[ValueKind | None, int]:
             except UnicodeDecodeError:
                 is_text = False
         return ValueKind.TEXT if is_text else ValueKind.FILE, state.intdigest() or 1
+
+
+def _beside_tensors(path: str) -> tuple[str, int] | None:
+    """The part of a checkpoint of torch's that holds numbers and texts beside tensors: times, names, arguments."""
+    if not zipfile.is_zipfile(path):
+        return None
+    with zipfile.ZipFile(path) as packed:
+        part = next((each for each in packed.filelist if each.filename.endswith("/data.pkl")), None)
+        if part is None or part.file_size > _SMALL:
+            return None
+        made = (arg for code, arg, _ in pickletools.genops(packed.read(part)) if code.name in _MAKING)
+        is_plain = all(type(name) is str and name.startswith(_OF_CHECKPOINTS) for name in made)
+    return (part.filename.partition("/")[2], part.CRC) if is_plain else None
 
 
 class _FollowedFile(io.TextIOWrapper):
