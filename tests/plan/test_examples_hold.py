@@ -141,7 +141,7 @@ def with_plan(report: Report, example: Example) -> str:
     for change in report.plan:
         if change.code.startswith(EXPORT):
             os.environ.update(exported(change.code))
-        elif change.code:
+        elif change.code and not change.code.startswith("model."):  # an example has no name for its model
             lines.append(change.code)
     return "\n\n".join([*lines, program(example, Backend.CPU)])
 
