@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.command import PATIENCE, PLAIN, process, tracer_process
 from tests.support.slow import slow_unless
+from tracer.divergence.families import parts_of, read_family
 from tracer.names import BlindSpotKind, ChildState, SeedOrigin, StartedBy, Training
 from tracer.recording.process import following as process_following
 from tracer.recording.process.following import Following, children_of
@@ -410,6 +411,20 @@ def test_workers_of_loky_are_recorded_task_by_task(folder: Path) -> None:
     recordings = [read_values(folder / f"trace.child-{child.role}.values") for child in children]
     kinds = [values.names[at].kind for values in recordings for at in values.moments.name]
     assert kinds.count(ValueKind.TASK) == 3
+
+
+def test_every_task_of_a_pool_that_is_ended_is_compared(folder: Path) -> None:
+    script = """
+    import torch
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(sum(pool.imap_unordered(torch.ones(9).mul, range(300))).sum().item())
+"""
+    (folder / "start.py").write_text(START + script)
+    done = tracer_process("run", "--children", "--values", "start.py", cwd=folder)
+    assert done.code == 0, done.err
+    family = read_family(folder / "trace.json")
+    assert {*family} == {"", "1", "2"}
+    assert sum(len(each) for task, each in parts_of(family).items() if task) == 300
 
 
 @pytest.mark.parametrize("flag", slow_unless({"-I"}, ["-I", "-E", "-S"]))

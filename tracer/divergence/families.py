@@ -19,7 +19,7 @@ from tracer.divergence.comparing import kept_otherwise
 from tracer.divergence.model import Divergence, Family, Outputs, Recording, Root, has_values, read_recording
 from tracer.divergence.roots import of_tables
 from tracer.names import ChildState, StartedBy
-from tracer.trace.file import LOWEST_SHARED, child_path, load_family, role_of, values_path
+from tracer.trace.file import LOWEST_SHARED, child_path, files_of_children, load_family, role_of, values_path
 from tracer.trace.records import Child
 from tracer.trace.values import ValueKind, Values, read_values
 
@@ -41,14 +41,19 @@ def read_family(path: str | os.PathLike[str]) -> dict[str, Recording]:
     traces = {role_of(trace): trace for trace in load_family(path)}
     # A child may have started processes too.
     family = {"": replace(first, trace=traces.get(role_of(first.trace), first.trace))}
-    for child in first.trace.children:
-        beside = child_path(Path(path), child.role)
+    for role in _roles_beside(Path(path), first.trace.children):
+        beside = child_path(Path(path), role)
         if has_values(beside):
-            name = f"{first.name}, child {child.role}"
-            family[child.role] = Recording(
-                name=name, values=read_values(values_path(beside)), trace=traces.get(child.role)
-            )
+            name = f"{first.name}, child {role}"
+            family[role] = Recording(name=name, values=read_values(values_path(beside)), trace=traces.get(role))
     return family
+
+
+def _roles_beside(path: Path, children: Sequence[Child]) -> list[str]:
+    """The roles of ``children``; of some that were counted together, those of all that left something."""
+    left = (each.stem.rpartition(".child-")[2] for each in files_of_children(path) if each.suffix == ".values")
+    are_counted = any(child.count > 1 for child in children)
+    return list(dict.fromkeys((*(child.role for child in children), *(sorted(left) if are_counted else ()))))
 
 
 def compare_families(
@@ -277,6 +282,8 @@ def parts_of(family: Family) -> Parts:
             begin, end = begins[number : number + 2]
             if number or begin < end:
                 part = _part(values, begin, end, np.arange(told[number], told[number + 1]))
+                if number:  # a pool ends its workers when it has what they returned
+                    part = replace(part, partial="")
                 part_name = f"{role}{_TASK}{number}" if number else role
                 parts[task].append((part_name, replace(recording, values=part)))
     return dict(parts)

@@ -275,7 +275,8 @@ def not_followed(runs: Iterable[Family]) -> tuple[int, int]:
             for trace in traces
             for child in trace.children
             if child.started_by not in (StartedBy.LOADER, StartedBy.UNSEEN) and not child.is_followed
-            if child.made_no_op or (child.role in run and child.state is ChildState.UNTRAINED)
+            if child.made_no_op
+            or (child.role in run and (child.state is ChildState.UNTRAINED or child.started_by is StartedBy.POOL))
         )
         processes = max(processes, sum(trace.not_followed for trace in traces) - compared)
         threads = max(threads, sum(trace.threads_not_followed for trace in traces))

@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
@@ -127,6 +127,8 @@ def _when_tasks_come(recording: ScriptRecording) -> None:
         nonlocal is_paused
         if not is_paused and _CurrentProcess.recording is recording:
             is_paused = bool(pause())
+            for each in () if is_paused else recordings():
+                each.task_ends()
 
     def begins(sent: bytes) -> None:
         nonlocal is_paused
@@ -134,9 +136,12 @@ def _when_tasks_come(recording: ScriptRecording) -> None:
             is_paused = False
             recording.resume()
         FOLLOWING.task = sent
-        if values := sys.modules.get("tracer.recording.values.value_recorder"):
-            for listener in values.RECORDINGS.listeners:
-                listener.task_begins(sent)
+        for each in recordings():
+            each.task_begins(sent)
+
+    def recordings() -> Iterable[Any]:
+        values = sys.modules.get("tracer.recording.values.value_recorder")
+        return () if values is None else values.RECORDINGS.listeners
 
     between_tasks(ends, begins)
 

@@ -198,6 +198,12 @@ class ValuesRecording:
         if sent:
             self.moments.write(ValueKind.TASK, "", digest_bytes(sent))
 
+    def task_ends(self) -> None:
+        """A worker of a pool has done a task, and may be ended while it waits for the next."""
+        self.calls.settle()
+        if self.file.writer is not None:
+            self.file.writer.flush()
+
     def _before_step(self, optimizer: Any) -> None:
         with suppress(Exception):  # a user's optimizer may keep anything
             self.moments.before_step(optimizer)
