@@ -1581,6 +1581,40 @@ def test_tasks_of_threads_are_paired_by_their_arguments(tmp_path: Path) -> None:
     assert lines_of(compared(tmp_path, source, second="2")) == [(1, LineKind.LINE)]
 
 
+def test_rows_of_which_a_thread_has_enough_are_missing_by_who_did_other_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracer.recording.lines.recording._MOST_LOOKED", 300)
+    source = """\
+        from concurrent.futures import ThreadPoolExecutor
+        def work(k):
+            many = {n for n in range(50) if n > k}
+            return len(many)
+        pools = [ThreadPoolExecutor(1), ThreadPoolExecutor(1)]
+        for k, by in enumerate([0] * 12 + [1] * 4 if A == 1 else [1] * 4 + [0] * 12):
+            x = pools[by].submit(work, k).result()
+        """
+    assert [line for line, _ in lines_of(compared(tmp_path, source, second="2"))] == [1]
+
+
+def test_what_a_loop_takes_in_rounds_of_which_no_row_is_written_is_its_own(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracer.recording.lines.recording._MOST_LOOKED", 4000)
+    (beside.others / "coming.py").write_text(
+        "import os\ndef come(n):\n    for k in range(n):\n"
+        "        yield k if not k & (k + 1) else int.from_bytes(os.urandom(4), 'big')\n",
+        encoding="utf-8",
+    )
+    source = (
+        "from coming import come\nCALLS = []\ndef load():\n    kept = []\n    for k in come(40):\n"
+        "        kept.append([k] * 200)\n        if len(kept) % 5 == 0:\n            print(len(kept))\n    return kept\n"
+        "CALLS.append(sum(map(sum, load())))\n"
+    )
+    first = reaching(two(beside.own, source, calls=[0], before=beside.before))[0]
+    assert first.location == "program.py:5"
+
+
 def test_what_other_threads_put_into_a_queue_differs_at_the_line_that_takes_it(tmp_path: Path) -> None:
     source = """\
         import os, queue, threading

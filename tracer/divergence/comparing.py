@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -352,7 +353,10 @@ def _beyond(side: Mapping[_Named, _Digests], other: Mapping[_Named, _Digests]) -
 
 
 def _other_files(ends: tuple[_Ends, _Ends]) -> Iterator[EndState]:
-    """Files that the other run has not, under that name or with these bytes: a date or a number may stand in a name."""
+    """Files that the other run has not, under that name or with these bytes.
+
+    A date or a number may stand in a name: as many as the other run has of that kind and ending are its own renamed.
+    """
     sides = [
         {(kind, name): digests for (kind, name, position), digests in side.items() if kind in _FILES and position < 0}
         for side in ends
@@ -362,11 +366,19 @@ def _other_files(ends: tuple[_Ends, _Ends]) -> Iterator[EndState]:
         for side, other in zip(sides, sides[::-1], strict=True)
     ]
     left = [list(_beyond(side, other)) for side, other in zip(alone, alone[::-1], strict=True)]
-    renamed = min(map(len, left))
+    endings = [Counter(map(_ending, files)) for files in left]
     for number, files in enumerate(left):
-        for at, (kind, name) in enumerate(files):
-            if not number or at >= renamed:
-                yield EndState(kind=kind, name=name, only_second=bool(number), only_one=at >= renamed)
+        renamed = endings[0] & endings[1]
+        for kind, name in files:
+            is_renamed = renamed[_ending((kind, name))] > 0
+            renamed[_ending((kind, name))] -= 1
+            if not number or not is_renamed:
+                yield EndState(kind=kind, name=name, only_second=bool(number), only_one=not is_renamed)
+
+
+def _ending(file: _Named) -> tuple[ValueKind, str]:
+    ending = os.path.splitext(file[1])[1]
+    return file[0], "" if any(map(str.isdigit, ending)) else ending
 
 
 def _other_lines(ends: tuple[_Ends, _Ends]) -> list[EndState]:

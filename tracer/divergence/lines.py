@@ -288,6 +288,7 @@ class LineIndex:
         self.handlers: set[tuple[str, str, int]] = set()
         """The code of these: file, function and first line."""
         self.notes: list[str] = []
+        rows: Counter[tuple[object, ...]] = Counter()
         numbered: dict[tuple[str, int], LineFrame] = {}
         for process, records in processes.items():
             codes: dict[int, LineCode] = {}
@@ -316,6 +317,9 @@ class LineIndex:
                     frame = numbered[process, record.frame]
                     self._add(frame, record)
                     self.events.append((frame, record))
+                    rows[process, frame.entered.thread, frame.key, record.line] += 1
+        self.full = {(process, *of) for (process, _, *of), count in rows.items() if count >= SAMPLED_FROM}
+        """By process, code and line: those of which a thread has no further rows, in whatever frame."""
 
     def _add(self, frame: LineFrame, row: LineRow) -> None:
         text, before = self.text(frame, row.line), frame.rows[-1] if frame.rows else row
@@ -749,7 +753,7 @@ class _Comparison:
         if self._is_alike(frame, row.line, ""):  # another thread did it in the other run
             found = self._shares(met, changed, met.before)
             differ = met.before | found
-        elif pair is not None and not row.is_sampled and not self._is_left_out(frame, pair):
+        elif pair is not None and not row.is_sampled and not self._is_left_out(frame, pair, row.line):
             differ = found = met.before | self._branch(frame, met.text)
         else:
             differ = found = frame.given
@@ -790,6 +794,8 @@ class _Comparison:
             found = _NOTHING.union(*(frame.differing.get(name, _NOTHING) for name in rest))  # as it did before
         if not found and not _hashes(_source_of(text)):
             found = _NOTHING.union(*(self._known(frame, name) for name in rest))
+        if not found and row.is_sampled:
+            found = self._passed_over(frame, rest)
         if not found and rest and not is_alike:
             found = self._wrote(frame, row, text) or self._of_names(frame, text)
             found = found or self._takes(met) or self._raced(met)
@@ -811,6 +817,16 @@ class _Comparison:
         for name in rest:
             self._note(frame, name, found)
         return found
+
+    def _passed_over(self, frame: LineFrame, names: Sequence[str]) -> Origins:
+        """The origins of what lines read that name what differs, and of which rows may have been left out: also of what
+        a loop around them took in those rounds."""
+        roots = {name.removeprefix(GLOBAL).partition(".")[0] for name in names}
+        own = (text for key, text in self.one.texts.items() if key[:-1] == frame.key)
+        named = [text for text in own if any(path.partition(".")[0] in roots for path in (*text.reads, *text.stores))]
+        loops = {f"{frame.code.file}:{text.loop}" for text in named if text.loop}
+        taken = frozenset(root for root in self.roots if root.location in loops)
+        return taken.union(*(self._reads(frame, text) for text in named))
 
     def _new_root(self, met: _Met, names: Sequence[str], made: Mapping[str, bool], *, is_alike: bool) -> Origins:
         """A line as a root, of which ``names`` differ, and of what kind it is: by the generators that it makes, or as
@@ -1173,14 +1189,15 @@ class _Comparison:
             return
         for row in pair.rows[frame.next : until]:
             pair.state.update(values_of(row.changed))
-            if not row.is_sampled and not self._is_left_out(pair, frame):
+            if not row.is_sampled and not self._is_left_out(pair, frame, row.line):
                 self._differ(frame, values_of(row.changed), self._branch(frame, self.two.text(pair, row.line)))
         frame.next = max(frame.next, until)
 
-    def _is_left_out(self, frame: LineFrame, pair: LineFrame) -> bool:
+    def _is_left_out(self, frame: LineFrame, pair: LineFrame, line: int) -> bool:
         """Return whether ``pair`` may lack rows because its worker had done other tasks than that of ``frame``."""
         is_elsewhere = bool(frame.process or frame.entered.thread)
-        return is_elsewhere and any(row.is_sampled for row in pair.rows)
+        is_full = any((pair.process, pair.key, line) in run.full for run in (self.one, self.two))
+        return is_elsewhere and (is_full or not pair.rows or any(row.is_sampled for row in pair.rows))
 
     def _branch(self, frame: LineFrame, text: LineText) -> Origins:
         """The origins of what only one run executes, ``text`` first, after the last line that both do."""

@@ -11,6 +11,7 @@ import numpy
 import pytest
 import torch
 
+from tracer.recording.lines import holding
 from tracer.recording.lines.holding import Unkeepable, given, kept_form, problem_of
 from tracer.recording.lines.recording import LineRecording
 from tracer.recording.options import LineOptions
@@ -354,7 +355,8 @@ def test_a_run_that_is_given_a_lines_values_agrees(tmp_path: Path, name: str) ->
     assert free["y"] != first["y"]
     second = run(tmp_path, source, line, gives=True)
     assert second["y"] == first["y"]
-    assert bool(second["problem"]) is ("cannot be given" in name)
+    is_late = "a list makes" in name  # a name of the comprehension: the list is given
+    assert bool(second["problem"]) is ("cannot be given" in name or is_late)
 
 
 @pytest.mark.parametrize("place", ["", "def work():\n    global x\n    ", "class C: pass\nc = C()\n"])
@@ -505,6 +507,17 @@ def test_an_object_without_a_copy_is_the_one_of_its_class_that_it_was(
     gc.collect()
     given = run(tmp_path, source.replace("OWN", "1"), 3, gives=True, is_chosen=True)
     assert (first, given["place"], not given["problem"]) == (2, 2 if is_told else 1, is_told)
+
+
+def test_a_line_that_is_executed_too_often_is_not_followed_any_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "_MOST", 20)
+    lines: list[LineRecording] = []
+    monkeypatch.setattr(LineRecording, "stop", lambda self, stop=LineRecording.stop: (lines.append(self), stop(self)))
+    source = "def work(k):\n    x = k\n    return x\nfor k in range(30):\n    y = work(k)\n"
+    assert "more often" in run(tmp_path, source, 2, gives=False)["problem"]
+    assert not any(code.held for code in lines[0]._codes.values())
 
 
 def test_a_condition_that_calls_nothing_decides_by_what_it_read(tmp_path: Path) -> None:

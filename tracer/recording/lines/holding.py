@@ -46,6 +46,8 @@ _PARAMETER = "torch.nn.parameter.Parameter"
 _ARRAYS = frozenset({"numpy.ndarray", "torch.Tensor", _PARAMETER})
 #: Stands for what another run has by itself: code, and references to what lives elsewhere.
 _LEFT = ("left", None)
+#: Code of which a line is a round of a loop.
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 #: Leads the digest of an object that is not given, as it holds what is.
 _ALIAS = "alias"
 #: Leads the form of an object that is looked for among those that there are.
@@ -90,6 +92,8 @@ class HeldLines:
         """By the identity of a frame: what its line reads; what is to be given after it."""
         self._own: dict[int, dict[str, Any]] = {}
         """By the identity of a frame: sets of its own, in place of which it was given an order."""
+        self.over: set[str] = set()
+        """Lines that are executed more often than values are kept."""
         self._left = _BYTES
         self.names: dict[str, str] = {}
         """Temporary names of this run, and what they are in every run."""
@@ -143,6 +147,7 @@ class HeldLines:
         count = self._counts[line.key] = self._counts.get(line.key, 0) + 1
         if count > _MOST:
             self._note(line.at, "it is executed more often than values are kept")
+            self.over.add(line.at)
             return False
         if not self.gives:
             self._keep(line, changed)
@@ -235,6 +240,9 @@ class HeldLines:
         for path, form in forms.items():
             try:
                 if not self._has_other(frame, path, form, returned):  # a dict that is iterated must stay as it is
+                    continue
+                if path in text.stores and frame.f_code.co_name in _COMPREHENSIONS:  # its round is over
+                    self._note(at, "is taken before it can be given", path)
                     continue
                 if path != _NEXT and form[:1] == (_ALIAS,):
                     self._note(at, "holds more that differs", path)

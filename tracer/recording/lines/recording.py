@@ -584,6 +584,8 @@ class _FollowedFrame:
         own = texts.get(line, _NO_TEXT)
         text = whole_statement([each for each in texts.values() if each.first == own.first]) if own.first else own
         are_given = held.after(self._executed(frame, line, text, value), names, (self.call, recording.place()))
+        if held.over and self.code.location(line) in held.over:
+            self.code.held -= {line}
         if are_given and not returns and line:
             self.line = frame.f_lineno
         return are_given

@@ -26,7 +26,7 @@ from tracer.errors import TraceError
 from tracer.plain import say
 from tracer.recording.lines.holding import calls_inside, gave_others, problem_of
 from tracer.recording.options import LineOptions
-from tracer.tables.sources import source_by_id
+from tracer.tables.sources import Source, source_by_id
 from tracer.trace.file import child_path
 from tracer.trace.lines import ARGUMENTS, RESULT, TIME_IS_UP
 
@@ -421,7 +421,7 @@ class _Holding:
         branches = tuple(each.held_at if each.kind is LineKind.LINE else each.location for each in decide)
         draws = tuple(f"{each.generator} {each.location}" for each in self._sources if each.kind is LineKind.DRAW)
         rows = ((each, source_by_id(each.source)) for each in self._sources)
-        choose = [each for each, row in rows if row and (row.is_order or "addresses" in row.circumstances)]
+        choose = [each for each, row in rows if row and _chooses(row)]
         chosen = tuple(place for each in choose for place in self._ways[each.location])
         self._lines = LineOptions(held=places, branches=branches, draws=draws, chosen=chosen, folder=str(self._kept))
         base = self._laboratory.follow(KEPT, self._lines, self._last, anew=True)
@@ -586,6 +586,11 @@ def _ends_early(divergence: Divergence, base: Family, run: Family, until: float)
     return ""
 
 
+def _chooses(row: Source) -> bool:
+    """Return whether a line takes what there is, in an order or one of several, rather than something new."""
+    return row.is_order or not {"addresses", "hash-seed"}.isdisjoint(row.circumstances)
+
+
 def _ways(source: LineSource, sources: Sequence[LineSource]) -> tuple[str, ...]:
     """Where what a line gives can be held: there, or at the next lines on the way, should no copy be kept of it.
 
@@ -598,5 +603,5 @@ def _ways(source: LineSource, sources: Sequence[LineSource]) -> tuple[str, ...]:
     after = [place for place in after if place != source.held_at]
     some = (source.held_at, *after[:2], *after[len(after) // 2 :][:1], *after[-1:])
     row = source_by_id(source.source)
-    own = (source.location,) if row is not None and (row.is_order or "addresses" in row.circumstances) else ()
+    own = (source.location,) if row is not None and _chooses(row) else ()
     return tuple(dict.fromkeys((*own, *some))) if source.held_at else ()
