@@ -99,6 +99,36 @@ def test_times_of_pandas_are_values(tmp_path: Path) -> None:
     assert NO_DIGEST not in "".join(digests)
 
 
+#: Tables of pandas, of which one value, ``K``, differs.
+TABLES = {
+    "a number": "pandas.DataFrame({'a': [1.0, K], 'b': ['x', 'y']})",
+    "a text": "pandas.DataFrame({'a': [1.0, 2.0], 'b': ['x', str(K)]})['b']",
+    "a date": "pandas.Series(pandas.to_datetime([0, K], unit='s'))",
+    "a category": "pandas.Series(['a', str(K)], dtype='category')",
+    "a number that may lack": "pandas.Series([None, K], dtype='Int64')",
+    "an index": "pandas.Series([0.5, 1.5], index=[1, K])",
+    "an index of several levels": "pandas.MultiIndex.from_tuples([(1, 'a'), (2, str(K))])",
+    "a name": "pandas.Series([0.5], name=str(K))",
+    "objects": "pandas.Series(['a', K], dtype=object)",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_pandas_are_values(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("pandas")
+    records = traced(tmp_path, "import pandas\n" + "".join(f"a = {TABLES[name].replace('K', k)}\n" for k in "334"))
+    first, same, other = (rows_of(records, line)[0].get("a") for line in (2, 3, 4))
+    assert first is not None
+    assert NO_DIGEST not in first
+    assert same is None
+    assert other not in (None, first)
+
+
+def test_objects_in_an_array_that_are_no_texts_are_not_seen(tmp_path: Path) -> None:
+    records = traced(tmp_path, "import numpy\na = numpy.array([object()], dtype=object)\n")
+    assert rows_of(records, 2)[0]["a"] == NO_DIGEST
+
+
 def test_scalars_of_numpy_are_values_and_their_texts_are_not_shown(tmp_path: Path) -> None:
     source = "import numpy\na = numpy.datetime64(5, 'ns')\na = numpy.datetime64(5, 's')\na = numpy.str_('secret')\n"
     records = traced(tmp_path, source + "a = numpy.float32(0.5)\n")

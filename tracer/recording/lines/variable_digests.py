@@ -33,6 +33,9 @@ _NAMED_ENTRIES = 64
 _MOST_VALUES = 600
 #: Arrays above this many bytes are read in pieces spread over them.
 _WHOLE_ARRAY, _PIECES = 1 << 20, 64
+#: Objects of an array that are read, spread over it, and what indices and arrays of pandas lie in.
+_WHOLE_OBJECTS = 1 << 16
+_PARTS = ("_ndarray", "_data", "_mask", "_range", "_codes", "_levels", "categories", "_left", "_right")
 #: Bytes of a tensor on a device up to which it is copied; of a larger one the digest is taken there.
 _COPIED = 1 << 14
 #: Packages whose objects stand for threads, processes and connections of the system's, or for what these have ready.
@@ -177,7 +180,8 @@ class VariableDigests:
         if kind in self._usual:
             return ""
         try:
-            if found := _of_array(value, kind) or _of_random(value, kind) or self._of_torch(value, kind, look):
+            found = _of_array(value, kind) or _of_table(value, kind) or _of_random(value, kind)
+            if found := found or self._of_torch(value, kind, look):
                 return found
             if "torch" in sys.modules:
                 self._usual.add(kind)
@@ -355,7 +359,7 @@ def _of_array(value: Any, kind: type) -> str:
     elif kind is not numpy.ndarray and kind is not getattr(numpy, "memmap", None):
         return ""
     if value.dtype.hasobject:
-        return NO_DIGEST
+        return _of_objects(value)
     flat = numpy.asarray(value)
     left = ""
     if flat.nbytes > _WHOLE_ARRAY:
@@ -366,6 +370,53 @@ def _of_array(value: Any, kind: type) -> str:
         flat = numpy.concatenate([flat[start : start + size] for start in starts])
     data = numpy.ascontiguousarray(flat).tobytes() + f"{value.shape}{value.dtype.str}".encode()
     return f"a{digest_text(data)}{left}"
+
+
+def _of_objects(array: Any) -> str:
+    """The digest of an array of numbers and texts, each an object; ``?`` where there are others."""
+    flat = array.reshape(-1)
+    step = max(1, flat.size // _WHOLE_OBJECTS)
+    entries = flat[::step].tolist()
+    if not all(type(entry) in NUMBERS or type(entry) is str or qualified(type(entry)) in _TEXTS for entry in entries):
+        return NO_DIGEST
+    return f"a{digest_text(repr((array.shape, entries)))}{NO_DIGEST if step > 1 else ''}"
+
+
+def _of_table(value: Any, kind: type) -> str:
+    """The digest of a table, column, index or array of pandas', by the arrays that it lies in; empty for others."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not hasattr(pandas, "api") or not issubclass(kind, _of_pandas()):
+        return ""
+    parts = [_of_part(part) for part in _parts_of(value)]
+    left = NO_DIGEST if not parts or any(part.endswith(NO_DIGEST) for part in parts) else ""
+    return f"a{digest_text('|'.join(parts))}{left}"
+
+
+@cache
+def _of_pandas() -> tuple[type, ...]:
+    pandas = sys.modules["pandas"]
+    return pandas.DataFrame, pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray
+
+
+def _parts_of(table: Any) -> Iterator[Any]:
+    """Yield the arrays and indices that hold what a table shows, and where each block of columns stands."""
+    inside = attributes_of(table) or {}
+    if (manager := inside.get("_mgr")) is not None:
+        yield from manager.axes
+        for block in manager.blocks:
+            yield from (block.values, block.mgr_locs.as_array)
+    else:
+        yield from (part for name in _PARTS if (part := getattr(table, name, None)) is not None)
+    yield repr(inside.get("_name"))
+
+
+def _of_part(part: Any) -> str:
+    kind = type(part)
+    if kind is str or qualified(kind) in _TEXTS:
+        return str(part)
+    if isinstance(part, (list, tuple)):
+        return "|".join(map(_of_part, part))
+    return _of_array(part, kind) or _of_table(part, kind) or NO_DIGEST
 
 
 def _of_random(value: Any, kind: type) -> str:
