@@ -1608,7 +1608,8 @@ def test_what_a_loop_takes_in_rounds_of_which_no_row_is_written_is_its_own(
     )
     source = (
         "from coming import come\nCALLS = []\ndef load():\n    kept = []\n    for k in come(40):\n"
-        "        kept.append([k] * 200)\n        if len(kept) % 5 == 0:\n            print(len(kept))\n    return kept\n"
+        "        kept.append([k] * 200)\n        if len(kept) % 5 == 0:\n            print(len(kept))\n"
+        "    return kept\n"
         "CALLS.append(sum(map(sum, load())))\n"
     )
     first = reaching(two(beside.own, source, calls=[0], before=beside.before))[0]

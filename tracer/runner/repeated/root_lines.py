@@ -98,7 +98,10 @@ class FoundLines(NamedTuple):
 
 
 def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
-    """Roots that no further run need prove: draws from a generator that nobody seeded; empty if there is another."""
+    """Roots that no further run need prove: draws from a generator that nobody seeded, if there is no other; a loader's
+    batches that come in another order though its sampler gave the same indices, from which the others may follow."""
+    if out_of_order := [source for root in lasting_first(roots)[:1] if (source := _out_of_order(root))]:
+        return tuple(out_of_order)
     drawn = [_drawn(root) for root in lasting_first(roots) if root.seed is not None and not root.process]
     found = {each.location: each for each in drawn if each is not None}
     return tuple(found.values()) if len(drawn) == len(roots) and all(drawn) else ()
@@ -112,6 +115,15 @@ def _drawn(root: Root) -> LineSource | None:
     at, of = root.called_from or root.location, "cuda" if root.name.startswith("cuda") else "torch"
     drawn = LineSource(location=at, kind=LineKind.DRAW, source=f"draw-{of}", generator=of, reaches=True)
     return replace(drawn, calls=1 + root.same_cause)
+
+
+def _out_of_order(root: Root) -> LineSource | None:
+    """The line that iterates a loader whose batches come as its workers are done."""
+    if root.loading is None or not (root.loading.indices_agree and root.second) or root.process:
+        return None
+    at = root.loading.loader.removeprefix("DataLoader at ")
+    path = (root.called_from or root.location,)
+    return LineSource(location=at, source="loader-order", reaches=True, path=path, calls=1 + root.same_cause)
 
 
 def lasting_first(roots: Sequence[Root]) -> list[Root]:
