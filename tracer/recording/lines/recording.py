@@ -507,6 +507,8 @@ class _FollowedFrame:
 
     def _begins(self, frame: FrameType, line: int) -> None:
         if line in self.code.held and (held := self.recording.held) is not None:
+            if not held.gives:  # what lines before it changed
+                self.changes(frame)
             held.before(self._executed(frame, line, self.code.texts.get(line, _NO_TEXT), None))
 
     def on_return(self, frame: FrameType, value: Any) -> None:
@@ -530,23 +532,23 @@ class _FollowedFrame:
         recording, key = self.recording, (self.code.number, line)
         if recording.is_over():
             return
-        if recording.held is not None and recording.held.gives:  # what comes of it shows in the calls
-            self._holds(frame, line, (), value, returns=returns)
+        if recording.held is not None:  # what comes of it shows in the calls
+            self._look_to_hold(frame, line, value, returns=returns)
             self.call = recording.place()
             return
-        if self.is_import and recording.left_of_imports <= 0 and not returns and not self.code.held:
+        if self.is_import and recording.left_of_imports <= 0 and not returns:
             frame.f_trace_lines, self.is_stale = False, True
             return
         n = self.counts[line] = self.counts.get(line, 0) + 1
         if line in self.hot:
             n = self.counts[line] = max(n, SAMPLED_FROM + self.passed)
-        elif n % _ANEW >= SAMPLED_FROM and not self.code.held:
+        elif n % _ANEW >= SAMPLED_FROM:
             self.hot.add(line)
         total = self.thread.totals[key] = self.thread.totals.get(key, 0) + 1
         most = SAMPLED_FROM if line not in self.hot else 2 * SAMPLED_FROM
         is_costly = self.thread.looked.get(key, 0) > _MOST_LOOKED
         is_enough = is_costly or (total > most and not self.is_stale)
-        if not self.code.held and is_enough and total & (total - 1):
+        if is_enough and total & (total - 1):
             self.is_stale = True
             return
         recording.write_text(self.code, line, frame)
@@ -555,17 +557,29 @@ class _FollowedFrame:
         self.thread.looked[key] = self.thread.looked.get(key, 0) + recording.digests.looked - looked
         if not frame.f_trace_lines:
             self._write_texts(frame, changed)
-        if returns and not self.code.is_module and not (self.code.is_coroutine and _is_suspended(frame)):
+        if returns and self._gives_results(frame):
             changed[RETURNED] = recording.digests.of(value)
         is_sampled, self.is_stale = self.is_stale or is_costly or total > SAMPLED_FROM, False
-        if recording.held is not None:
-            names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
-            if self._holds(frame, line, (*names, *self._stored(line)), value, returns=returns):
-                changed |= self.changes(frame)
         self.call = recording.place()
         files, self.thread.files = tuple(self.thread.files.values()), {}
         ended = time.time_ns() // 1000
         recording.write(LineRow(self.number, line, n, self.call, changed, returns, is_sampled, ended, files))
+
+    def _gives_results(self, frame: FrameType) -> bool:
+        """Return whether what it returns is a value of the program's."""
+        return not self.code.is_module and not (self.code.is_coroutine and _is_suspended(frame))
+
+    def _look_to_hold(self, frame: FrameType, line: int, value: Any, *, returns: bool) -> None:
+        """Keep or give the values of a line that is held."""
+        recording, names = self.recording, tuple[str, ...]()
+        if recording.held is None or not recording.held.gives:
+            recording.write_text(self.code, line, frame)
+            changed = self.changes(frame) if line in self.code.held else {}
+            if returns and self._gives_results(frame):
+                changed[RETURNED] = NO_DIGEST
+            own = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
+            names = (*own, *self._stored(line))
+        self._holds(frame, line, names, value, returns=returns)
 
     def _write_texts(self, frame: FrameType, changed: Iterable[str]) -> None:
         """Write what the lines read that store what ``changed``, if these were not looked at one by one."""
