@@ -1934,7 +1934,7 @@ def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:
 def test_each_row_says_what_to_do() -> None:
     assert all(row.name and row.remedy for row in SOURCES)
     without = [row.id for row in SOURCES if not row.calls and not row.generator]
-    assert without == ["time-limit", "seed", "shared-by-threads"]
+    assert without == ["time-limit", "seed", "shared-by-threads", "loader-order"]
     assert len({row.id for row in SOURCES}) == len(SOURCES)
     assert {word for row in SOURCES for word in row.circumstances} <= set(Circumstance)
 

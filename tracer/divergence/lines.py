@@ -698,6 +698,8 @@ class _Comparison:
             if _beside_generators(digest) not in ("", _beside_generators(frame.state.get(name, "")))
         }
         changed = values_of(row.changed), values_of(other.changed)
+        sides = (changed[0], frame.state), (changed[1], pair.state)
+        moved = {name for name in frame.differing if all(_only_draws(name, *side) for side in sides)}
         frame.state.update(changed[0])
         pair.state.update(changed[1])
         frame.last = line
@@ -708,6 +710,7 @@ class _Comparison:
             frame.unseen.pop(name, None)
             if name not in unequal:
                 frame.differing.pop(name, None)
+        unequal = [name for name in unequal if name not in moved]  # it differs by what it did before
         for path in text.stores if row.files else ():
             frame.files[path.partition(".")[0]] = row.files
         if is_resumed or frame.process in self.threaded:  # what the line does not name, others may have changed
@@ -1466,6 +1469,10 @@ class _Comparison:
         if root.kind is not LineKind.LINE or (row is not None and (row.varies or row.is_order)):
             return root
         makers = self.makers & self.follows.get(root, _NOTHING)
+        if row is not None:  # it takes the rows of a query, say, unless it makes one itself
+            own = {call for call in self._calls_of(root) if "." in call}
+            alike = (each for each in makers if (of := self._row_of_table(each)) is not None and of.id == row.id)
+            makers = frozenset(each for each in alike if own.isdisjoint(self._calls_of(each)))
         return max(makers, key=[*self.functions].index, default=root)
 
     def _row_of_call(self, call: int) -> _Done | None:
@@ -1714,6 +1721,12 @@ def _is_of_queue(text: LineText, *methods: str) -> bool:
 def _beside_generators(digest: str) -> str:
     """What a value holds but for generators that are not global; empty where it holds none of these."""
     return OWN if digest.startswith(OWN) else digest.partition(HOLDS)[2]
+
+
+def _only_draws(name: str, changed: _Changed, before: Mapping[str, str]) -> bool:
+    """Return whether of a value that holds a generator nothing changed but that one's state."""
+    beside = changed.get(name, "").partition(HOLDS)[2]
+    return bool(beside) and beside == before.get(name, "").partition(HOLDS)[2]
 
 
 def _is_mark(call: str) -> bool:

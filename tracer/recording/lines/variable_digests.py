@@ -420,12 +420,17 @@ def _of_part(part: Any) -> str:
 
 
 def _of_random(value: Any, kind: type) -> str:
-    """The state of a generator of Python or NumPy, or of a hash; empty for anything else, the same for global ones."""
+    """The state of a generator of Python or NumPy, or of a hash, a logger's name; empty for anything else, the same for
+    global generators."""
     name = qualified(kind)
     if name.startswith(("_hashlib.HASH", "_blake2.blake2", "xxhash.xxh")):
         return f"s{value.hexdigest()}"
     if name in _GLOBAL and value is getattr(sys.modules.get(_GLOBAL[name][0]), _GLOBAL[name][1], None):
         return "gglobal"  # it is followed by itself, whatever holds it
+    if (
+        name.startswith("logging.") and name != "logging.LogRecord"
+    ):  # what it knows of others hangs on who was imported first
+        return f"s{digest_text(str(getattr(value, 'name', '')))}"
     if name == "random.Random":
         return f"g{of_pythons(value)}"
     if name == "numpy.random._generator.Generator":
