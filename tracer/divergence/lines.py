@@ -13,6 +13,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -558,6 +559,8 @@ class _Comparison:
                     is_new = not known and self._brings_in(text, frame)
                 elif not found:  # it is as an object held it, of whose methods none runs where the runs are cut
                     found = self._root(LineKind.STATE, frame, frame.code.first, frame, name, of=name)
+            if not found and entered.answers_signal:
+                found, is_new = self._timer(frame), False
             if not found and self._may_share(frame, name):
                 frame.differing[name] = self._of_others(frame, name)
                 continue
@@ -588,11 +591,24 @@ class _Comparison:
         others = None if frame.pair is None else self.two.interrupted.get((id(frame.pair), line, n))
         if (handler := ours or others) is None:
             return _NOTHING
+        return self._timer(frame) or self._root(LineKind.LINE, handler, handler.code.first, handler)
+
+    def _timer(self, frame: LineFrame) -> Origins:
+        """The last line that set when a signal comes."""
         done = reversed(self.done[frame.process])
         timers = (row for row in done if (source := _source_of(row.text)) is not None and source.id == _TIMEOUT)
-        if (timer := next(timers, None)) is not None:
-            return self._root(LineKind.LINE, timer.frame, timer.line, timer.frame)
-        return self._root(LineKind.LINE, handler, handler.code.first, handler)
+        timer = next((row for row in timers if any(call.startswith("signal.") for call in row.text.calls)), None)
+        return _NOTHING if timer is None else self._root(LineKind.LINE, timer.frame, timer.line, timer.frame)
+
+    @cached_property
+    def _handled(self) -> set[str]:
+        """What handlers of signals store, wherever they come: names and attributes, or what a method may change."""
+        texts = [text for key, text in self.one.texts.items() if key[:-1] in self.one.handlers]
+        stored = {path.rpartition(".")[2] for text in texts for path in text.stores}
+        if stored:
+            return stored
+        owners = (path.rpartition(".")[0] for text in texts for path in text.reads)
+        return {owner.rpartition(".")[2] for owner in owners} - {"", "self"}
 
     def _may_bring_in(self, text: LineText, frame: LineFrame, names: Iterable[str]) -> bool:
         """Return whether more may enter at a line than it reads: a library may make what it gives, new as that is."""
@@ -797,6 +813,8 @@ class _Comparison:
             found = _NOTHING.union(*(frame.differing.get(name, _NOTHING) for name in rest))  # as it did before
         if not found and not _hashes(_source_of(text)):
             found = _NOTHING.union(*(self._known(frame, name) for name in rest))
+        if not found and self.one.handlers and self._is_handled(frame, text, rest):
+            found = self._timer(frame)
         if not found and row.is_sampled:
             found = self._passed_over(frame, rest)
         if not found and rest and not is_alike:
@@ -820,6 +838,11 @@ class _Comparison:
         for name in rest:
             self._note(frame, name, found)
         return found
+
+    def _is_handled(self, frame: LineFrame, text: LineText, names: Iterable[str]) -> bool:
+        """Return whether names differ by when a signal came: in its handler, or as this stores them."""
+        is_inside = any(each.entered.answers_signal for each in outwards(frame))
+        return is_inside or any(name.rpartition(".")[2] in self._handled and not is_named(name, text) for name in names)
 
     def _passed_over(self, frame: LineFrame, names: Sequence[str]) -> Origins:
         """The origins of what lines read that name what differs, and of which rows may have been left out: also of what
@@ -957,14 +980,9 @@ class _Comparison:
 
     def _answered(self, root: LineRoot) -> list[str]:
         """Of a line that sets a signal: the lines that read what handlers store, those that decide by it first."""
-        handlers = self.one.handlers
-        if not handlers or not any(call.startswith("signal.") for call in self._calls_of(root)):
+        handlers, stored = self.one.handlers, self._handled
+        if not stored or not any(call.startswith("signal.") for call in self._calls_of(root)):
             return []
-        texts = [text for key, text in self.one.texts.items() if key[:-1] in handlers]
-        stored = {path.rpartition(".")[2] for text in texts for path in text.stores}
-        if not stored:  # what a method that is called may change
-            owners = (path.rpartition(".")[0] for text in texts for path in text.reads)
-            stored = {owner.rpartition(".")[2] for owner in owners} - {"", "self"}
         readers = {
             f"{key[0]}:{key[-1]}": LineMark.DECIDES in text.calls
             for key, text in self.one.texts.items()
@@ -1193,7 +1211,9 @@ class _Comparison:
         for row in pair.rows[frame.next : until]:
             pair.state.update(values_of(row.changed))
             if not row.is_sampled and not self._is_left_out(pair, frame, row.line):
-                self._differ(frame, values_of(row.changed), self._branch(frame, self.two.text(pair, row.line)))
+                text = self.two.text(pair, row.line)
+                self._differ(frame, values_of(row.changed), found := self._branch(frame, text))
+                self._generators(frame, {}, row.changed, text, (frame, row.line), found)
         frame.next = max(frame.next, until)
 
     def _is_left_out(self, frame: LineFrame, pair: LineFrame, line: int) -> bool:
@@ -1207,8 +1227,10 @@ class _Comparison:
         seen, unseen = frame.decides
         found, last = frame.given or seen | frame.returned, self.one.statement(frame, frame.last)
         if not found or self._varies(last):
+            known = len(self.roots)
             root = self._root(LineKind.BRANCH, frame, self._line_in(frame, frame.last, last), frame, unseen=unseen)
-            if not found and any(True for path in last.reads for _ in self._differing(frame, path)):
+            is_new = len(self.roots) > known
+            if is_new and not found and any(True for path in last.reads for _ in self._differing(frame, path)):
                 self.generators |= dict.fromkeys(root, _POLL)
             found |= root
         if LineMark.CATCHES in text.calls:
