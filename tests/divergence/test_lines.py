@@ -1453,19 +1453,20 @@ def rings(step):
 """
 
 
+@pytest.mark.parametrize("handler", ["keep", "torch.no_grad()(keep)"])
 @pytest.mark.parametrize(
     ("timer", "location", "kind"),
     [("signal.setitimer(signal.ITIMER_REAL, 9999)", "program.py:7", "timeout"), ("pass", "program.py:4", "")],
     ids=["a timer", "somebody else's signal"],
 )
 def test_what_a_handler_of_a_signal_does_comes_of_the_line_that_sets_the_time(
-    beside: Beside, timer: str, location: str, kind: str
+    beside: Beside, timer: str, location: str, kind: str, handler: str
 ) -> None:
     (beside.others / "ringing.py").write_text(RINGING, encoding="utf-8")
     source = (
-        "import signal\nfrom ringing import rings\nCALLS, state, kept = [], [0], []\n"
+        "import signal, torch\nfrom ringing import rings\nCALLS, state, kept = [], [0], []\n"
         "def keep(number, frame):\n    kept.append(state[0])\n"
-        f"signal.signal(signal.SIGUSR1, keep)\n{timer}\n"
+        f"signal.signal(signal.SIGUSR1, {handler})\n{timer}\n"
         "for step in range(4):\n    state[0] += 3\n    rings(step)\n    x = step\n"
         "signal.setitimer(signal.ITIMER_REAL, 0)\nsignal.signal(signal.SIGUSR1, signal.SIG_DFL)\n"
         "CALLS.append(sum(kept))\n"
@@ -1579,6 +1580,32 @@ def test_tasks_of_threads_are_paired_by_their_arguments(tmp_path: Path) -> None:
             t.join()
         """
     assert lines_of(compared(tmp_path, source, second="2")) == [(1, LineKind.LINE)]
+
+
+def test_a_generator_that_moves_inside_what_differs_is_no_new_difference(tmp_path: Path) -> None:
+    source = """\
+        import random
+        rng = random.Random(0)
+        class T:
+            def __init__(self, k):
+                self.k, self.rng = k, rng
+        made = [T(k) for k in ((1, 2) if A == 1 else (2, 1))]
+        x = rng.random()
+        y = rng.random()
+        """
+    assert not {8, 9} & {line for line, _ in lines_of(compared(tmp_path, source, second="2"))}
+
+
+def test_draws_in_rounds_that_the_second_run_alone_makes_come_of_their_branch(tmp_path: Path) -> None:
+    source = """\
+        import random
+        random.seed(0)
+        n = 0
+        while n < A:
+            n += random.random() > -1
+        x = random.random()
+        """
+    assert [line for line, _ in lines_of(compared(tmp_path, source, second="2"))] == [1]
 
 
 def test_rows_of_which_a_thread_has_enough_are_missing_by_who_did_other_tasks(

@@ -124,6 +124,12 @@ def test_tables_of_pandas_are_values(tmp_path: Path, name: str) -> None:
     assert other not in (None, first)
 
 
+def test_a_logger_is_its_name_and_not_what_it_knows_of_others(tmp_path: Path) -> None:
+    records = traced(tmp_path, "import logging\na = logging.getLogger('a')\nb = logging.getLogger(f'{id(a)}')\n")
+    assert "a" in rows_of(records, 2)[0]
+    assert [*rows_of(records, 3)[0]] == ["b"]
+
+
 def test_objects_in_an_array_that_are_no_texts_are_not_seen(tmp_path: Path) -> None:
     records = traced(tmp_path, "import numpy\na = numpy.array([object()], dtype=object)\n")
     assert rows_of(records, 2)[0]["a"] == NO_DIGEST

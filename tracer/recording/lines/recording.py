@@ -403,12 +403,10 @@ class LineRecording:
         """Write what the program's handlers of signals read and store: one that is called in ours is not followed."""
         for number in signal.valid_signals():
             handler: Any = signal.getsignal(number)
-            code = getattr(handler, "__code__", None)
-            if (
-                type(code) is CodeType
-                and self.follows(code.co_filename)
-                and type(handler) in (FunctionType, MethodType)
-            ):
+            if type(handler) not in (FunctionType, MethodType):
+                continue
+            code = getattr(inspect.unwrap(getattr(handler, "__func__", handler)), "__code__", None)
+            if type(code) is CodeType and self.follows(code.co_filename):
                 known = self._code(code, is_inside=False)
                 self.write_code(known, is_handler=True)
                 for line, text in known.texts.items():
@@ -695,7 +693,9 @@ def _answers_signal(frame: FrameType) -> bool:
     code = frame.f_code
     if frame.f_back is None or not 2 <= code.co_argcount <= 3:
         return False
-    return frame.f_locals.get(code.co_varnames[code.co_argcount - 1]) is frame.f_back
+    given = frame.f_locals.get(code.co_varnames[code.co_argcount - 1])
+    callers = outwards(frame.f_back)  # a decorator's may be between
+    return type(given) is FrameType and any(each is given for each in callers)
 
 
 def _is_suspended(frame: FrameType) -> bool:
