@@ -127,7 +127,7 @@ def command(
         say(f"tracer: {repeated.ended_by} before all runs were made")
         return PARTIAL
     if not repeated.agrees:
-        return PARTED
+        return PARTIAL if repeated.trains_alike else PARTED
     if repeated.failed:
         return FAILED
     if not repeated.calls_compared:

@@ -1441,14 +1441,15 @@ class _Comparison:
             found.setdefault(source.location, replace(source, is_followed=root in followed))
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
         rows = {of: row for of, row in self.timed.items() if self._is_timed(of, row)}
-        timed = tuple(self._timed(of, row) for of, row in rows.items())
+        timed = [self._timed(of, row) for of, row in rows.items()]
+        timed.sort(key=lambda each: not (each.is_time_limit and source_of(each.may_call) == source_by_id(CLOCK)))
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
         limits = any(each.is_time_limit and each.reaches for each in found.values())
         read = {at for at, each in found.items() if limits and each.source in ("", CLOCK) and not each.is_time_limit}
         # Last is a mere number; what is read of the clock, or follows from it, comes after what it decides.
         order = sorted(found.values(), key=lambda each: (not each.reaches, each.source == _PORT, each.location in read))
         return ComparedLines(
-            sources=tuple(order), timed=timed, notes=notes, first=at_first, seeding=frozenset(self.seeding)
+            sources=tuple(order), timed=tuple(timed), notes=notes, first=at_first, seeding=frozenset(self.seeding)
         )
 
     def _is_of_race(self, root: LineRoot, race: LineRoot) -> bool:

@@ -165,6 +165,16 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return alike and all(outcome.agrees for outcome in self.arms.values())
 
     @property
+    def trains_alike(self) -> bool:
+        """Whether two runs differ in what they print alone, by something that reaches nothing that trains: all states
+        of training were compared and agree, and so do files."""
+        shown, is_one = self.divergence, sum(outcome.runs for outcome in self.arms.values()) == 1
+        is_told = shown.reaches_nothing and shown.states_compared > 0 and not shown.is_inference
+        is_printed = bool(shown.notes) and all(note.kind is ValueKind.OUTPUT for note in shown.notes)
+        is_whole = not (shown.ends or any(shown.partial) or self.otherwise or self.ended_apart)
+        return is_one and bool(shown.roots) and is_told and is_printed and is_whole
+
+    @property
     def ends(self) -> tuple[EndState, ...]:
         """The results that the runs left with different bytes although all calls agree, so that no root explains it."""
         return () if self.first is not None else self.divergence.ends

@@ -74,6 +74,36 @@ def test_printed_times_an_appended_log_and_a_dated_name_are_a_note_at_most(trace
     assert "they print different lines (line 1)" in " ".join(done.out.split())
 
 
+PREVIEW = """\
+import sys
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.Adam(model.parameters())
+shown = torch.Generator()
+shown.seed()
+for step in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+    print("preview", model(torch.rand(1, 4, generator=shown)).sum().item())
+if "saved" in sys.argv:
+    torch.save(torch.rand(9, generator=shown), "preview.pt")
+"""
+
+
+@pytest.mark.parametrize(("argument", "code"), [("", 3), ("saved", 1)])
+def test_runs_that_train_alike_and_print_otherwise_have_an_exit_code_of_their_own(
+    tracer: Command, argument: str, code: int
+) -> None:
+    Path("preview.py").write_text(PREVIEW)
+    done = tracer("repeat", "--no-hold", "--format", "text,json", "preview.py", *filter(None, [argument]))
+    assert done.code == code, done.out
+    assert "and train alike" in " ".join(done.out.split())
+    assert json.loads(Path("repeat/repeat.json").read_text())["agrees"] is False
+
+
 @pytest.mark.parametrize(
     ("differs", "told"),
     [
