@@ -457,7 +457,7 @@ class _Holding:
             if place := next((place for place in way if place in self._free), ""):
                 roots.setdefault(place, []).append(at)
             elif way:
-                self._show([at], problems[way[0]])
+                self._show([at], problems.get(way[0], "more lines reach a call than values are kept of"))
         alone = [place for place in roots if not self._first or not set(roots[place]).isdisjoint(self._first)]
         decide = {each.location for each in self._sources if each.kind is LineKind.BRANCH and each.source}
         alone.sort(key=lambda place: decide.isdisjoint(roots[place]))  # what they decide by is given with them
