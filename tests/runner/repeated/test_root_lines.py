@@ -375,7 +375,7 @@ def test_where_more_may_enter_on_the_way_the_later_line_is_what_is_proven(tmp_pa
 def test_lines_beyond_those_of_which_values_are_kept_say_so(tmp_path: Path) -> None:
     places = [f"a.py:{number}" for number in range(1, 19)]
     sources = [LineSource(location=at, held_at=at, reaches=True, path=("train.py:9",)) for at in places]
-    laboratory = _Laboratory(tmp_path, {at: ["differs"] for at in places})
+    laboratory = _Laboratory(tmp_path, {at: ["differs"] * 9 for at in places}, left=9)
     held = _Holding(laboratory, sources, (), 0, ()).held()
     beyond = [each for each in held if "more lines reach" in each.problem]
     assert [each.lines for each in beyond] == [("a.py:17",), ("a.py:18",)]
