@@ -715,7 +715,8 @@ class _Comparison:
         }
         changed = values_of(row.changed), values_of(other.changed)
         sides = (changed[0], frame.state), (changed[1], pair.state)
-        moved = {name for name in frame.differing if all(_only_draws(name, *side) for side in sides)}
+        in_both = frame.differing.keys() & changed[0].keys() & changed[1].keys()
+        moved = {name for name in in_both if all(_only_draws(name, *side) for side in sides)}
         frame.state.update(changed[0])
         pair.state.update(changed[1])
         frame.last = line

@@ -325,6 +325,13 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
         return not self.agrees or bool(self.ends)
 
     @property
+    def spares_training(self) -> bool:
+        """Whether differences reach nothing that trains, in whole recordings of which states of training were
+        compared."""
+        is_told = self.reaches_nothing and self.states_compared > 0
+        return is_told and not (self.is_inference or any(self.partial))
+
+    @property
     def begins(self) -> tuple[int, int]:
         """Step and call of the first root, to sort by; comparisons without a root come last."""
         return (self.roots[0].step, self.roots[0].call) if self.roots else (sys.maxsize, 0)

@@ -169,10 +169,9 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         """Whether two runs differ in what they print alone, by something that reaches nothing that trains: all states
         of training were compared and agree, and so do files."""
         shown, is_one = self.divergence, sum(outcome.runs for outcome in self.arms.values()) == 1
-        is_told = shown.reaches_nothing and shown.states_compared > 0 and not shown.is_inference
         is_printed = bool(shown.notes) and all(note.kind is ValueKind.OUTPUT for note in shown.notes)
-        is_whole = not (shown.ends or any(shown.partial) or self.otherwise or self.ended_apart)
-        return is_one and bool(shown.roots) and is_told and is_printed and is_whole
+        is_whole = not (shown.ends or self.otherwise or self.ended_apart)
+        return is_one and bool(shown.roots) and shown.spares_training and is_printed and is_whole
 
     @property
     def ends(self) -> tuple[EndState, ...]:
@@ -403,9 +402,8 @@ def next_steps(
     ordered += [*_left(repeated), *(change for change in told if change not in leading)]
     moved = {change.number: number for number, change in enumerate(ordered, 1)}
     shown = repeated.divergence
-    is_whole = shown.reaches_nothing and shown.states_compared > 0 and not (shown.is_inference or any(shown.partial))
     differs = any(root.reaches_training for root in repeated.numbered)
-    trains_alike = is_whole and not differs and not any(end.kind in OF_TRAINING for end in shown.ends)
+    trains_alike = shown.spares_training and not differs and not any(end.kind in OF_TRAINING for end in shown.ends)
     numbered = []
     for number, change in enumerate(ordered, 1):
         needs = (replace(need, changes=tuple(sorted(moved[other] for other in need.changes))) for need in change.needs)

@@ -531,7 +531,7 @@ class _FollowedFrame:
         if recording.is_over():
             return
         if recording.held is not None:  # what comes of it shows in the calls
-            self._look_to_hold(frame, line, value, returns=returns)
+            self._look_to_hold(recording.held, frame, line, value, returns=returns)
             self.call = recording.place()
             return
         if self.is_import and recording.left_of_imports <= 0 and not returns:
@@ -567,10 +567,10 @@ class _FollowedFrame:
         """Return whether what it returns is a value of the program's."""
         return not self.code.is_module and not (self.code.is_coroutine and _is_suspended(frame))
 
-    def _look_to_hold(self, frame: FrameType, line: int, value: Any, *, returns: bool) -> None:
+    def _look_to_hold(self, held: HeldLines, frame: FrameType, line: int, value: Any, *, returns: bool) -> None:
         """Keep or give the values of a line that is held."""
         recording, names = self.recording, tuple[str, ...]()
-        if recording.held is None or not recording.held.gives:
+        if not held.gives:
             recording.write_text(self.code, line, frame)
             changed = self.changes(frame) if line in self.code.held else {}
             if returns and self._gives_results(frame):
@@ -586,11 +586,11 @@ class _FollowedFrame:
             if not names.isdisjoint(text.stores):
                 self.recording.write_text(self.code, line, frame)
 
-    def _holds(self, frame: FrameType, line: int, names: Sequence[str], value: Any, *, returns: bool) -> bool:
-        """Keep or give the values of a line, if it is held; return whether some were given."""
+    def _holds(self, frame: FrameType, line: int, names: Sequence[str], value: Any, *, returns: bool) -> None:
+        """Keep or give the values of a line, if it is held."""
         recording, held = self.recording, self.recording.held
         if held is None or line not in self.code.held or (returns and _is_suspended(frame)):
-            return False
+            return
         met, number = recording._texts, self.code.number  # with what may be called
         texts = {at: met[number, at].text if (number, at) in met else text for at, text in self.code.texts.items()}
         own = texts.get(line, _NO_TEXT)
@@ -600,7 +600,6 @@ class _FollowedFrame:
             self.code.held -= {line}
         if are_given and not returns and line:
             self.line = frame.f_lineno
-        return are_given
 
     def _executed(self, frame: FrameType, line: int, text: LineText, value: Any) -> Executed:
         process = f"{self.recording.path.name.partition('.child-')[2]}{self.recording._role}"

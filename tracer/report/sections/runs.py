@@ -292,11 +292,9 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
     if root is not None:
         diverges = f"in {place_of(root, has_steps=not divergence.is_inference)}, {root.cause.words}"
         kept = kept_otherwise((*divergence.ends, *divergence.notes))
-        trains = divergence.reaches_nothing and divergence.states_compared and not divergence.is_inference
         untrained = divergence.has_optimizer and not divergence.not_digested  # parameters that no optimizer updates
         trained = [kind for kind in OF_TRAINING if not (untrained and kind is ValueKind.PARAMETER)]
-        is_of_training = any(divergence.partial) or any(end.kind in trained for end in kept)
-        if trains and kept and not is_of_training:
+        if divergence.spares_training and kept and not any(end.kind in trained for end in kept):
             left = left_otherwise(kept).removeprefix("they ")
             beside = any(end.kind is ValueKind.PARAMETER for end in kept)
             both = f"{_capital(second)} and {first} {left}, and train alike"

@@ -162,11 +162,12 @@ class LeftBehind:
                 continue  # it grew, and was too large to know what was there
             file = os.path.join(self._folder, path)
             with suppress(OSError, ValueError, zipfile.BadZipFile):
-                kind, whole = _digest_of_file(file, 0)
+                beside = _beside_tensors(file)
+                kind, whole = _digest_of_file(file, 0, beside)
                 if kind is None:
                     continue
                 yield kind, path, whole, -1
-                if beside := _beside_tensors(file):
+                if beside:
                     yield ValueKind.TEXT, f"{path} beside its tensors", _digest(repr(beside)), -1
                 if size and self._heads[path] == self._head(path, size):  # it was appended to
                     yield kind, path, _digest_of_file(file, size)[1], 1
@@ -188,8 +189,9 @@ class LeftBehind:
                 yield entry.path, entry.stamp
 
 
-def _digest_of_file(path: str, start: int) -> tuple[ValueKind | None, int]:
-    """What a file is, and its digest from byte ``start`` on (of a zip, its members'); no kind: it is not compared."""
+def _digest_of_file(path: str, start: int, beside: tuple[str, int] | None = None) -> tuple[ValueKind | None, int]:
+    """What a file is, and its digest from byte ``start`` on (of a zip, its members' but ``beside``); no kind: it is not
+    compared."""
     with open(path, "rb") as stream:
         head = stream.read(32)
         if head.startswith(_NOT_COMPARED_BEGINS):
@@ -198,7 +200,7 @@ def _digest_of_file(path: str, start: int) -> tuple[ValueKind | None, int]:
         if head.startswith(b"PK") and not start:
             with zipfile.ZipFile(stream) as packed:
                 members = [(entry.filename.partition("/")[2] or entry.filename, entry.CRC) for entry in packed.filelist]
-            if beside := _beside_tensors(path):  # torch digests the whole too
+            if beside:  # torch digests the whole too
                 members = [each for each in members if each != beside and not each[0].endswith("serialization_id")]
             return ValueKind.FILE, _digest(repr(sorted(members)))
         if head.startswith(b"\x80") and not start and os.path.getsize(path) <= _SMALL:

@@ -100,8 +100,9 @@ class FoundLines(NamedTuple):
 def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
     """Roots that no further run need prove: draws from a generator that nobody seeded, if there is no other; a loader's
     batches that come in another order though its sampler gave the same indices, from which the others may follow."""
-    if out_of_order := [source for root in lasting_first(roots)[:1] if (source := _out_of_order(root))]:
-        return tuple(out_of_order)
+    in_order = lasting_first(roots)
+    if in_order and (out_of_order := _out_of_order(in_order[0])):
+        return (out_of_order,)
     drawn = [_drawn(root) for root in lasting_first(roots) if root.seed is not None and not root.process]
     found = {each.location: each for each in drawn if each is not None}
     return tuple(found.values()) if len(drawn) == len(roots) and all(drawn) else ()
